@@ -1,0 +1,3 @@
+from cli.autoqec import main
+
+main()

@@ -1,0 +1,53 @@
+"""The command line: one module per verb, imported only when the verb is used.
+
+`autoqec --help` must stay instant, so verbs are listed here with their one-line help, and neither torch
+nor stim is imported before a verb runs.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import Any, NoReturn
+
+import click
+
+from autoqec import __version__
+from autoqec.errors import AutoQECError
+
+VERBS: dict[str, tuple[str, str]] = {
+    "add-env": ("add_env", "Compose an environment YAML, by prompts or by flags."),
+    "doctor": ("doctor", "Check this machine: versions, hardware, optional parts, and how to mend what is missing."),
+    "env": ("env", "List, show and validate environments."),
+    "schema": ("schema", "Print the JSON Schema of a contract model."),
+}
+
+
+class _LazyGroup(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in VERBS:
+            return None
+        module = importlib.import_module(f"autoqec.commands.{VERBS[cmd_name][0]}")
+        command: click.Command = module.command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(verb, VERBS[verb][1]) for verb in self.list_commands(ctx)])
+
+    def main(self, *args: Any, **kwargs: Any) -> NoReturn:
+        try:
+            super().main(*args, **kwargs)
+        except AutoQECError as error:
+            click.echo(f"error: {error}", err=True)
+            sys.exit(error.exit_code)
+        sys.exit(0)
+
+
+@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="autoqec")
+def main() -> None:
+    """AutoQEC discovers neural predecoders for quantum error-correcting codes, and verifies what it finds."""

@@ -1,0 +1,83 @@
+"""DecodingProblem: what a decoder may know about one environment at one physical error rate.
+
+Arrays follow the detector error model after merging faults with equal symptoms. Shots travel bit-packed
+(`uint8`, little bit order, as in Stim and sinter), one row per shot.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+F64 = npt.NDArray[np.float64]
+I32 = npt.NDArray[np.int32]
+U8 = npt.NDArray[np.uint8]
+BOUNDARY = -1
+
+
+@dataclass(frozen=True, eq=False)
+class MatchingGraph:
+    """The graph on which minimum-weight perfect matching runs.
+
+    ends: [n_edges, 2] detectors of each edge, `ends[e, 0] >= 0`; `ends[e, 1] == BOUNDARY` marks a boundary edge.
+    priors: [n_edges] probability that an odd number of the edge's faults happened.
+    observables: [n_edges, n_observables] bool, which observables the edge flips.
+    fault_edges: [n_edges, n_faults] CSR incidence: the edges that each merged fault decomposes into.
+
+    At most one edge joins two nodes. Parallel edges with different observables cannot be told apart by
+    matching; the likelier mask is kept and `conflicts` counts how many edges had one.
+    """
+
+    ends: I32
+    priors: F64
+    observables: npt.NDArray[np.bool_]
+    fault_edges: sp.csr_array[Any]
+    conflicts: int = 0
+
+    @property
+    def n_edges(self) -> int:
+        return int(self.ends.shape[0])
+
+
+@dataclass(frozen=True, eq=False)
+class DecodingProblem:
+    """H, L and priors of one environment at one p, plus the matching graph where every fault is graph-like.
+
+    h: [n_checks, n_faults] CSC over GF(2) (`uint8` ones): which detectors each fault flips.
+    l: [n_observables, n_faults] CSC: which observables each fault flips.
+    priors: [n_faults] probabilities in (0, 1/2].
+    detector_coords: [n_checks, c] float, NaN-padded; detector_basis: [n_checks] of "X", "Z" or "?".
+    dem: the detector error model as text, faults decomposed where `graph` is present.
+    """
+
+    name: str
+    p: float
+    h: sp.csc_array[Any]
+    l: sp.csc_array[Any]
+    priors: F64
+    detector_coords: F64
+    detector_basis: npt.NDArray[np.str_]
+    dem: str
+    graph: MatchingGraph | None = None
+
+    @property
+    def n_checks(self) -> int:
+        return int(self.h.shape[0])
+
+    @property
+    def n_faults(self) -> int:
+        return int(self.h.shape[1])
+
+    @property
+    def n_observables(self) -> int:
+        return int(self.l.shape[0])
+
+
+def log_odds(priors: npt.ArrayLike) -> F64:
+    """log((1 - p) / p), the weight of a fault or edge; positive below 1/2."""
+    q = np.asarray(priors, dtype=np.float64)
+    return np.log1p(-q) - np.log(q)

@@ -1,0 +1,44 @@
+"""The exception tree. Every user-facing error says what is wrong, where, and how to mend it.
+
+::
+
+    AutoQECError               exit code 1
+    ├── InputError             exit code 2   a file, flag or value given by the user
+    └── UnavailableError       exit code 2   an optional part that is not installed here
+"""
+
+from __future__ import annotations
+
+
+class AutoQECError(Exception):
+    """Base of all errors that a user is meant to read; the CLI prints it without a traceback.
+
+    Args:
+        what: the problem, with the offending value.
+        where: the file, field path, flag or object it was found in.
+        mend: what to do about it.
+    """
+
+    exit_code = 1
+
+    def __init__(self, what: str, *, where: str | None = None, mend: str | None = None) -> None:
+        self.what = what
+        self.where = where
+        self.mend = mend
+        super().__init__(what, where, mend)
+
+    def __str__(self) -> str:
+        place = f"{self.where}: " if self.where else ""
+        return f"{place}{self.what}" + (f"\n  mend: {self.mend}" if self.mend else "")
+
+
+class InputError(AutoQECError):
+    """What the user gave cannot be used as it is."""
+
+    exit_code = 2
+
+
+class UnavailableError(AutoQECError):
+    """An optional decoder, library or tool is not installed on this machine."""
+
+    exit_code = 2
