@@ -4,7 +4,8 @@
 
     AutoQECError               exit code 1
     ├── InputError             exit code 2   a file, flag or value given by the user
-    └── UnavailableError       exit code 2   an optional part that is not installed here
+    ├── UnavailableError       exit code 2   an optional part that is not installed here
+    └── RunnerCallPathError    exit code 1   a worktree round called in process
 """
 
 from __future__ import annotations
@@ -42,3 +43,10 @@ class UnavailableError(AutoQECError):
     """An optional decoder, library or tool is not installed on this machine."""
 
     exit_code = 2
+
+
+class RunnerCallPathError(AutoQECError):
+    """The in-process runner was given `code_cwd`.
+
+    A worktree round runs as a subprocess in its worktree: Python does not reload modules a branch edited.
+    """

@@ -76,6 +76,18 @@ class DecodingProblem:
     def n_observables(self) -> int:
         return int(self.l.shape[0])
 
+    @property
+    def is_matchable(self) -> bool:
+        """Whether every fault flips at most two detectors of each basis: what matching is made for.
+
+        Stim can decompose other models, too (a colour code, say), but matching decodes them poorly.
+        """
+        rows = self.h.tocsr()
+        return all(
+            int(rows[np.flatnonzero(self.detector_basis == basis)].sum(axis=0).max(initial=0)) <= 2
+            for basis in np.unique(self.detector_basis)
+        )
+
 
 def log_odds(priors: npt.ArrayLike) -> F64:
     """log((1 - p) / p), the weight of a fault or edge; positive below 1/2."""

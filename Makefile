@@ -1,0 +1,43 @@
+# Two commands are enough: `make demo` and `make test`. Both make .venv themselves.
+
+PYTHON ?= python3
+BENCHMARKS := $(sort $(wildcard benchmarks/bench_*.py))
+BIN := .venv/bin
+
+# Test processes run side by side, so each gets one thread of BLAS, OpenMP and numba.
+ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_NUM_THREADS=1
+# Two test processes, unless PYTEST_ADDOPTS says otherwise.
+WORKERS := $(if $(filter -n% --numprocesses% no:xdist -pno:xdist,$(PYTEST_ADDOPTS)),,-n 2)
+PYTEST := $(ONE_THREAD) $(BIN)/python -m pytest
+
+.PHONY: help setup demo test lint quick bench clean
+.DEFAULT_GOAL := help
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: ## Make .venv (BUILD_FROM_SOURCE=1: build stim and pymatching even where wheels exist)
+	@$(PYTHON) tools/setup_env.py $(if $(filter-out 0,$(BUILD_FROM_SOURCE)),--build-from-source)
+
+demo: setup ## Show what AutoQEC does, offline and without a GPU
+	$(BIN)/python -m autoqec env list
+	$(BIN)/python -m autoqec env show surface_d5_depol
+
+test: lint ## Lint, then the whole test suite
+	$(PYTEST) $(WORKERS)
+
+lint: setup ## ruff, mypy, import-linter
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy autoqec cli tools
+	$(BIN)/lint-imports
+
+quick: lint ## Lint, then the tests without the slow ones, up to the first failure
+	$(PYTEST) $(WORKERS) -x -m "not slow"
+
+bench: setup ## Run the benchmarks
+	@set -e; for script in $(BENCHMARKS); do echo "$$script"; $(BIN)/python $$script; done
+
+clean: ## Remove build outputs and caches; .venv stays
+	rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache *.egg-info
+	find . -name .venv -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,98 @@
+"""`autoqec decode`: predictions for recorded shots, in any of Stim's result formats."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import click
+
+from autoqec.errors import InputError
+
+FORMATS = ("01", "b8", "r8", "hits", "dets", "ptb64")
+
+
+@click.command()
+@click.option("--dem", "dem_path", required=True, type=click.Path(path_type=Path), help="Detector error model (.dem).")
+@click.option("--in", "in_path", required=True, help="Detection events; - for standard input.")
+@click.option("--in-format", type=click.Choice(FORMATS), default="01", show_default=True)
+@click.option("--decoder", "decoder_name", required=True, help="A baseline decoder, e.g. belief_matching or bposd-10.")
+@click.option("--out", "out_path", required=True, help="Predicted observables; - for standard output.")
+@click.option("--out-format", type=click.Choice(FORMATS), default="01", show_default=True)
+@click.option("--in-includes-observables", is_flag=True, help="Shots end with their observables; report the LER on standard error.")
+def command(
+    dem_path: Path,
+    in_path: str,
+    in_format: str,
+    decoder_name: str,
+    out_path: str,
+    out_format: str,
+    in_includes_observables: bool,
+) -> None:
+    """Decode recorded detection events with a detector error model."""
+    import stim
+
+    from autoqec.decoders.baselines.registry import choose
+    from autoqec.decoders.sinter_adapter import decoder_for_dem
+    from autoqec.envs.sources.error_model import parse_dem
+
+    (choice, *more) = choose([decoder_name], (0,), where="--decoder")
+    if more:
+        raise InputError(f"{decoder_name!r} names several decoders", where="--decoder", mend="give one")
+    dem = parse_dem(dem_path, where="--dem")
+    decoder = decoder_for_dem(choice, dem)
+    extra = dem.num_observables if in_includes_observables else 0
+    shots = _read(in_path, in_format, dem.num_detectors, extra)
+    detectors, actual = (shots, None) if not extra else shots
+    predictions = decoder.decode(detectors)
+    with tempfile.TemporaryDirectory() as folder:
+        scratch = Path(folder) / "predictions"
+        stim.write_shot_data_file(
+            data=predictions,
+            path=scratch,
+            format=out_format,
+            num_observables=dem.num_observables,
+        )
+        if out_path == "-":
+            sys.stdout.buffer.write(scratch.read_bytes())
+            sys.stdout.buffer.flush()
+        else:
+            from autoqec.io import atomic
+
+            atomic.write_bytes(Path(out_path), scratch.read_bytes())
+    if actual is not None:
+        wrong = int((predictions != actual).any(axis=1).sum())
+        click.echo(f"{wrong} failures in {len(predictions)} shots", err=True)
+
+
+def _read(path: str, form: str, n_detectors: int, n_observables: int) -> Any:
+    import stim
+
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(path)
+        if path == "-":
+            source = Path(folder) / "shots"
+            with source.open("wb") as file:
+                shutil.copyfileobj(sys.stdin.buffer, file)
+        elif not source.is_file():
+            raise InputError(f"file {path} does not exist", where="--in", mend="give recorded shots, or - for standard input")
+        try:
+            return stim.read_shot_data_file(
+                path=source,
+                format=form,
+                num_detectors=n_detectors,
+                num_observables=n_observables,
+                separate_observables=bool(n_observables),
+                bit_packed=True,
+            )
+        except ValueError as error:
+            raise InputError(
+                f"not {form} shots of {n_detectors} detectors"
+                + (f" and {n_observables} observables" if n_observables else "")
+                + f": {str(error).strip().splitlines()[0]}",
+                where=f"--in {path}",
+                mend="check --in-format, and that the shots come from this very model",
+            ) from error

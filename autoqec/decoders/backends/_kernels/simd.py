@@ -1,0 +1,189 @@
+"""Vectors of `LANES` single-precision numbers as numba values.
+
+numba leaves vectorising to LLVM's loop pass, which gives up on short loops over several arrays. Here each
+operation is one LLVM vector instruction, which LLVM splits to the width of the machine (AVX-512, AVX2, NEON).
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import llvmlite.ir as ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic, models, overload, register_model
+
+LANES = 16
+# Products may fuse into multiply-adds. Nothing that reorders sums or assumes the absence of NaN.
+_FLAGS = ("contract", "nsz", "arcp")
+
+
+class Vector(types.Type):
+    """`LANES` values of one scalar type."""
+
+    def __init__(self, scalar: Any) -> None:
+        self.scalar = scalar
+        super().__init__(name=f"Vector({scalar} x {LANES})")
+
+
+@register_model(Vector)
+class _VectorModel(models.PrimitiveModel):  # type: ignore[misc]
+    def __init__(self, manager: Any, fe_type: Any) -> None:
+        be_type = ir.VectorType(manager.lookup(fe_type.scalar).get_value_type(), LANES)
+        super().__init__(manager, fe_type, be_type)
+
+
+FLOATS = Vector(types.float32)
+INTS = Vector(types.int32)
+
+
+def _lift(context: Any, builder: Any, value: Any, of: Any, to: Any) -> Any:
+    """A vector as it is; a scalar repeated in every lane."""
+    if of == to:
+        return value
+    lane = context.cast(builder, value, of, to.scalar)
+    vector = ir.VectorType(lane.type, LANES)
+    one = builder.insert_element(ir.Constant(vector, ir.Undefined), lane, ir.Constant(ir.IntType(32), 0))
+    spread = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
+    return builder.shuffle_vector(one, ir.Constant(vector, ir.Undefined), spread)
+
+
+def _binary(symbol: Any, on_floats: str | None, on_ints: str | None) -> None:
+    """Give `symbol` (an operator) a meaning on vectors: the named methods of llvmlite's IR builder."""
+
+    @intrinsic
+    def lanewise(typingctx: Any, a: Any, b: Any) -> Any:
+        kind = a if isinstance(a, Vector) else b
+        name = on_floats if kind == FLOATS else on_ints
+        if name is None:
+            return None
+
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            left, right = (
+                _lift(context, builder, value, of, kind)
+                for value, of in zip(args, signature.args, strict=True)
+            )
+            options = {"flags": _FLAGS} if kind == FLOATS else {}
+            return getattr(builder, name)(left, right, **options)
+
+        return kind(a, b), codegen
+
+    @overload(symbol)
+    def on_vectors(a, b):  # type: ignore[no-untyped-def]  # numba compares the signatures
+        if isinstance(a, Vector) or isinstance(b, Vector):
+            return lambda a, b: lanewise(a, b)
+        return None
+
+
+for _symbol, _on_floats, _on_ints in (
+    (operator.add, "fadd", "add"),
+    (operator.sub, "fsub", "sub"),
+    (operator.mul, "fmul", "mul"),
+    (operator.truediv, "fdiv", None),
+    (operator.and_, None, "and_"),
+    (operator.xor, None, "xor"),
+    (operator.lshift, None, "shl"),
+    (operator.rshift, None, "ashr"),
+):
+    _binary(_symbol, _on_floats, _on_ints)
+
+
+def _select(comparison: str) -> Any:
+    @intrinsic
+    def choose(typingctx: Any, a: Any, b: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            left, right = (
+                _lift(context, builder, value, of, FLOATS)
+                for value, of in zip(args, signature.args, strict=True)
+            )
+            return builder.select(builder.fcmp_ordered(comparison, left, right), left, right)
+
+        return FLOATS(a, b), codegen
+
+    return choose
+
+
+lesser = _select("<")
+greater = _select(">")
+
+
+@intrinsic
+def where_not_above(typingctx: Any, a: Any, b: Any, x: Any, y: Any) -> Any:
+    """Lane by lane: x where a <= b, else y."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.select(builder.fcmp_ordered("<=", args[0], args[1]), args[2], args[3])
+
+    return FLOATS(FLOATS, FLOATS, FLOATS, FLOATS), codegen
+
+
+@intrinsic
+def negative_lanes(typingctx: Any, a: Any) -> Any:
+    """An integer with bit s set when lane s is below zero."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        below = builder.fcmp_ordered("<", args[0], ir.Constant(args[0].type, [0.0] * LANES))
+        return builder.zext(builder.bitcast(below, ir.IntType(LANES)), ir.IntType(64))
+
+    return types.int64(FLOATS), codegen
+
+
+def _cast(build: str, source: Vector, target: Vector) -> Any:
+    @intrinsic
+    def convert(typingctx: Any, a: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            return getattr(builder, build)(args[0], context.get_value_type(target))
+
+        return target(source), codegen
+
+    return convert
+
+
+bits = _cast("bitcast", FLOATS, INTS)
+from_bits = _cast("bitcast", INTS, FLOATS)
+to_floats = _cast("sitofp", INTS, FLOATS)
+
+
+@intrinsic
+def splat(typingctx: Any, x: Any) -> Any:
+    """A scalar in every lane."""
+    kind = INTS if isinstance(x, types.Integer) else FLOATS
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return _lift(context, builder, args[0], signature.args[0], kind)
+
+    return kind(x), codegen
+
+
+def _row(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    """Pointer to row args[1] of the C-contiguous [rows, LANES] array args[0], as a vector."""
+    array_type, row_type = signature.args[:2]
+    array = context.make_array(array_type)(context, builder, args[0])
+    row = context.cast(builder, args[1], row_type, types.intp)
+    offset = builder.mul(row, ir.Constant(row.type, LANES))
+    kind = context.get_value_type(Vector(array_type.dtype))
+    return builder.bitcast(builder.gep(array.data, [offset]), cgutils.voidptr_t), kind
+
+
+@intrinsic
+def load(typingctx: Any, array: Any, row: Any) -> Any:
+    """Row `row` of a C-contiguous array of shape [rows, LANES]."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        pointer, kind = _row(context, builder, signature, args)
+        return builder.load(builder.bitcast(pointer, kind.as_pointer()), align=4)
+
+    return Vector(array.dtype)(array, row), codegen
+
+
+@intrinsic
+def store(typingctx: Any, array: Any, row: Any, value: Any) -> Any:
+    """Set row `row` of a C-contiguous array of shape [rows, LANES]."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        pointer, kind = _row(context, builder, signature, args)
+        builder.store(args[2], builder.bitcast(pointer, kind.as_pointer()), align=4)
+        return context.get_dummy_value()
+
+    return types.void(array, row, value), codegen

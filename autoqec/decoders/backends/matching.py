@@ -1,0 +1,60 @@
+"""The `mwpm` backend: PyMatching with the environment's weights, and exact matching with weights per shot."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+import pymatching
+import stim
+
+from autoqec.decoders.backends.edge_weights import EdgeWeights, checked_log_odds
+from autoqec.decoders.backends.per_shot_matching import PerShotMatcher
+from autoqec.envs.packing import checked
+from autoqec.envs.problem import U8, DecodingProblem, MatchingGraph
+from autoqec.errors import InputError
+
+
+class MatchingBackend:
+    """Minimum-weight perfect matching on one problem's graph."""
+
+    name = "mwpm"
+
+    def __init__(self, problem: DecodingProblem) -> None:
+        if problem.graph is None:
+            raise InputError(
+                f"{problem.name} is not graph-like, so matching cannot decode it",
+                where="classical_backend",
+                mend="use classical_backend: osd",
+            )
+        self.problem = problem
+        self.graph: MatchingGraph = problem.graph
+        self._matching = pymatching.Matching.from_detector_error_model(stim.DetectorErrorModel(problem.dem))
+
+    @cached_property
+    def per_shot(self) -> PerShotMatcher:
+        return PerShotMatcher.from_graph(self.graph, self.problem.n_checks)
+
+    @cached_property
+    def _edge_weights(self) -> EdgeWeights:
+        return EdgeWeights(self.graph)
+
+    def decode(self, detectors: U8) -> U8:
+        predictions: U8 = self._matching.decode_batch(
+            checked(detectors, self.problem.n_checks, what="detectors"),
+            bit_packed_shots=True,
+            bit_packed_predictions=True,
+        )
+        return predictions
+
+    def decode_priors(self, detectors: U8, priors: npt.NDArray[np.floating], *, threads: int | None = None) -> U8:
+        beliefs = checked_log_odds(priors, len(detectors), self.problem.n_faults)
+        return self.decode_edges(detectors, self._edge_weights(beliefs), threads=threads)
+
+    def decode_edges(self, detectors: U8, log_odds: npt.NDArray[np.floating], *, threads: int | None = None) -> U8:
+        """Decode with edge log-odds [shots, n_edges] as the weights; negative ones are allowed."""
+        return self.per_shot.decode(detectors, log_odds, threads=threads)
+
+    def decode_residual(self, residual: U8, frame: U8) -> U8:
+        return frame ^ self.decode(residual)

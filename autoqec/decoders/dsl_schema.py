@@ -1,0 +1,174 @@
+"""PredecoderDSL: the declarative description of a predecoder and its training.
+
+Tier 1 picks named parts; tier 2 puts a custom function in place of a message function, an aggregation or the
+head. An option that would change nothing (`attention_heads` without attention, a `hard_flip` block under
+`soft_priors`) is refused. There are no upper limits on sizes: budgets are soft, safety is the runner's.
+"""
+
+from __future__ import annotations
+
+from keyword import iskeyword
+from typing import Any, Literal, Self, get_args
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from autoqec.io.hashing import sha256_json
+
+PredecoderType = Literal["gnn", "neural_bp", "hybrid"]
+OutputMode = Literal["hard_flip", "soft_priors"]
+MessageFn = Literal[
+    "mlp",
+    "gated_mlp",
+    "attention",
+    "gru_cell",
+    "edge_attention",
+    "geometric_attention",
+    "residual_mlp",
+    "normalized_mlp",
+]
+Aggregation = Literal["sum", "mean", "max", "attention_pool", "set_transformer", "gated_sum"]
+Normalization = Literal["none", "layer", "batch", "edge_norm", "graph_norm"]
+EdgeFeature = Literal["syndrome_bit", "round_idx", "stabilizer_type", "distance", "prior_weight"]
+Head = Literal["linear", "mlp_small"]
+Loss = Literal["bce", "focal", "weighted_bce", "backend_gap"]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+
+class CustomFunction(_Strict):
+    """Tier 2: the source of one function and the parameters it may use, e.g. `{W: "Linear(hidden, hidden)"}`.
+
+    Only the layout is checked here; the compiler lints the code, and it runs in the sandboxed worker only.
+    """
+
+    type: Literal["custom"]
+    code: str = Field(min_length=1)
+    params_declared: dict[str, str] = Field(default_factory=dict)
+
+    @field_validator("params_declared")
+    @classmethod
+    def _names_are_plain(cls, declared: dict[str, str]) -> dict[str, str]:
+        for name in declared:
+            if not name.isidentifier() or iskeyword(name) or name.startswith("_"):
+                raise ValueError(
+                    f"{name!r} cannot name a parameter: expected an identifier such as W or gate"
+                )
+        return declared
+
+
+class GnnSpec(_Strict):
+    """Message passing on the Tanner graph. `edge_features` is a set, kept in the order of `EdgeFeature`."""
+
+    layers: int = Field(default=4, ge=1)
+    hidden_dim: int = Field(default=24, ge=4)
+    message_fn: MessageFn | CustomFunction = "mlp"
+    aggregation: Aggregation | CustomFunction = "sum"
+    normalization: Normalization = "layer"
+    residual: bool = True
+    edge_features: list[EdgeFeature] = list(get_args(EdgeFeature))
+
+    @field_validator("edge_features")
+    @classmethod
+    def _features_are_a_set(cls, features: list[EdgeFeature]) -> list[EdgeFeature]:
+        if not features or len(set(features)) != len(features):
+            raise ValueError(f"{features!r}: expected one or more different features, e.g. [syndrome_bit]")
+        return sorted(features, key=get_args(EdgeFeature).index)
+
+
+class NeuralBpSpec(_Strict):
+    """Belief propagation with learned weights.
+
+    memory: a learned share of each fault's last posterior is carried into the next iteration.
+    prior_mix: learn how far the posterior replaces the prior in what the backend is given.
+    """
+
+    iterations: int = Field(default=8, ge=1)
+    weight_sharing: Literal["none", "per_layer", "per_check"] = "per_layer"
+    damping: Literal["fixed", "learnable_scalar", "learnable_per_iter"] = "learnable_scalar"
+    attention_aug: bool = False
+    attention_heads: int = Field(default=1, ge=1)
+    # additions
+    memory: Literal["none", "learnable"] = "none"
+    check_rule: Literal["sum_product", "min_sum"] = "sum_product"
+    prior_mix: bool = False
+
+    @model_validator(mode="after")
+    def _heads_need_attention(self) -> Self:
+        if self.attention_heads != 1 and not self.attention_aug:
+            raise ValueError(f"attention_heads = {self.attention_heads} needs attention_aug: true")
+        return self
+
+
+class HardFlipSpec(_Strict):
+    """confidence: a fault is applied when its probability exceeds this."""
+
+    confidence: float = Field(default=0.9, gt=0.0, lt=1.0)
+
+
+class TrainingSpec(_Strict):
+    """`epochs: 0` evaluates the untrained model: plain belief propagation is a strong start."""
+
+    learning_rate: float = Field(default=1e-3, gt=0.0)
+    batch_size: int = Field(default=512, ge=1)
+    epochs: int = Field(default=3, ge=0)
+    loss: Loss = "bce"
+    profile: Literal["dev", "prod"] = "dev"
+
+
+class PredecoderDSL(_Strict):
+    """`hybrid` is a neural_bp whose edge log-odds feed a small gnn residual; it needs both blocks."""
+
+    type: PredecoderType
+    output_mode: OutputMode
+    gnn: GnnSpec | None = None
+    neural_bp: NeuralBpSpec | None = None
+    head: Head | CustomFunction = "linear"
+    hard_flip: HardFlipSpec | None = None
+    training: TrainingSpec = Field(default_factory=TrainingSpec)
+
+    @model_validator(mode="after")
+    def _blocks_belong_to_the_type(self) -> Self:
+        for block in ("gnn", "neural_bp"):
+            needed = self.type in (block, "hybrid")
+            present = getattr(self, block) is not None
+            if needed and not present:
+                raise ValueError(
+                    f"type {self.type!r} needs the {block} block: add it, {block}: {{}} takes defaults"
+                )
+            if present and not needed:
+                raise ValueError(f"type {self.type!r} has no {block} block: remove it, or use type 'hybrid'")
+        if self.hard_flip is not None and self.output_mode != "hard_flip":
+            raise ValueError("hard_flip belongs to output_mode 'hard_flip': remove it under 'soft_priors'")
+        return self
+
+    @property
+    def confidence(self) -> float:
+        """The threshold of `hard_flip`, whether or not its block is written out."""
+        return (self.hard_flip or HardFlipSpec()).confidence
+
+    @property
+    def custom_functions(self) -> dict[str, CustomFunction]:
+        """The tier-2 functions by field path, e.g. `gnn.message_fn`."""
+        slots: dict[str, object] = {"head": self.head}
+        if self.gnn is not None:
+            slots |= {"gnn.message_fn": self.gnn.message_fn, "gnn.aggregation": self.gnn.aggregation}
+        return {path: slot for path, slot in slots.items() if isinstance(slot, CustomFunction)}
+
+    @property
+    def tier(self) -> Literal["1", "2"]:
+        return "2" if self.custom_functions else "1"
+
+
+def canonical_dict(dsl: PredecoderDSL) -> dict[str, Any]:
+    """Every option written out, defaults included, blocks that do not apply left out."""
+    out = dsl.model_dump(mode="json", exclude_none=True)
+    if dsl.output_mode == "hard_flip":
+        out["hard_flip"] = {"confidence": dsl.confidence}
+    return out
+
+
+def canonical_hash(dsl: PredecoderDSL) -> str:
+    """SHA-256 (hex) of the canonical dump: the key by which repeated configs are found."""
+    return sha256_json(canonical_dict(dsl))

@@ -1,0 +1,202 @@
+"""Paired evaluation over worker processes: bounded memory, resumable, interruptible."""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+
+from autoqec.decoders.paired import worker
+from autoqec.decoders.paired.result import PairedResult
+from autoqec.decoders.paired.store import FailureStore, Record
+from autoqec.decoders.protocol import DecoderFactory
+from autoqec.envs.environment import Environment
+from autoqec.errors import InputError
+
+CHUNK = 4096
+"""Shots with one seed. A multiple of 8, so that packed chunks join at byte boundaries."""
+
+_JOB_SECONDS = 0.5
+_MAX_CHUNKS_PER_JOB = 64
+_SAVE_SECONDS = 5.0
+
+Progress = Callable[[float, int, int], None]
+"""Called with (p, shots done, shots wanted)."""
+
+
+@dataclass
+class _Group:
+    """Decoders that have the same shots already and go on together."""
+
+    factories: tuple[DecoderFactory, ...]
+    records: dict[str, Record]
+    next_chunk: int
+    chunks_per_job: int = 1
+    waiting: dict[int, worker.Done] = field(default_factory=dict)
+
+    def commit(self, done: worker.Done) -> None:
+        """Adds finished chunks in order; what arrives early waits."""
+        self.waiting[done.begin] = done
+        while (ready := self.waiting.pop(self.next_chunk, None)) is not None:
+            self.next_chunk = ready.end
+            for name, record in self.records.items():
+                record.bits = np.concatenate([record.bits, ready.bits[name]])
+                record.shots += ready.shots
+                record.seconds += ready.seconds[name]
+
+
+class Evaluator:
+    """Runs paired evaluations; use it as a context manager, so that its workers end with it.
+
+    workers: processes; 1 means in this process. store: whether to reuse and keep failure bits on disk.
+    """
+
+    def __init__(
+        self,
+        env: Environment,
+        *,
+        workers: int | None = None,
+        purpose: str = "baseline",
+        store: bool = True,
+        progress: Progress | None = None,
+    ) -> None:
+        self._env = env
+        self._workers = max(1, workers if workers is not None else os.cpu_count() or 1)
+        self._purpose = purpose
+        self._use_store = store
+        self._progress = progress or (lambda *_: None)
+        self._pool: ProcessPoolExecutor | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._pool is not None:
+            if kind is not None:
+                self._stop_workers()
+            self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def run(self, p: float, factories: Sequence[DecoderFactory], shots: int) -> PairedResult:
+        """Every decoder on the same first `shots` shots at p. Ctrl-C ends it early with what is there."""
+        if shots < 0:
+            raise InputError(f"shots = {shots}", where="shots", mend="give a number of at least 0")
+        if len({f.name for f in factories}) != len(factories):
+            raise InputError("a decoder is listed twice", where="decoders", mend="list each once")
+        store = FailureStore(self._env.stream(p), self._purpose, CHUNK)
+        groups = self._groups(store, factories, shots)
+        reused = min((r.shots for g in groups for r in g.records.values()), default=0)
+        interrupted = False
+        for group in groups:
+            try:
+                self._extend(group, p, shots, store)
+            except KeyboardInterrupt:
+                interrupted = True
+                self._stop_workers()
+                break
+            finally:
+                self._save(store, group)
+        done = min((r.shots for g in groups for r in g.records.values()), default=0)
+        cut = {name: r.first(min(done, shots)) for g in groups for name, r in g.records.items()}
+        return PairedResult(
+            p=p,
+            shots=min(done, shots),
+            failures={f.name: cut[f.name].bits for f in factories},
+            seconds={f.name: cut[f.name].seconds for f in factories},
+            reused=min(reused, shots),
+            interrupted=interrupted,
+        )
+
+    def _groups(self, store: FailureStore, factories: Sequence[DecoderFactory], shots: int) -> list[_Group]:
+        by_start: dict[int, list[tuple[DecoderFactory, Record]]] = {}
+        for factory in factories:
+            record = store.load(factory.identity) if self._use_store else Record.empty()
+            if record.shots < shots:  # a partial last chunk is decoded again, whole
+                record = record.first(record.shots // CHUNK * CHUNK)
+            by_start.setdefault(record.shots if record.shots < shots else -1, []).append((factory, record))
+        return [
+            _Group(
+                factories=tuple(f for f, _ in members),
+                records={f.name: r for f, r in members},
+                next_chunk=max(start, 0) // CHUNK,
+            )
+            for start, members in sorted(by_start.items())
+        ]
+
+    def _extend(self, group: _Group, p: float, shots: int, store: FailureStore) -> None:
+        if all(r.shots >= shots for r in group.records.values()):
+            return
+        saved = time.monotonic()
+        for done in self._finished(group, p, shots):
+            group.chunks_per_job = _chunks_per_job(done)
+            group.commit(done)
+            self._progress(p, min(group.next_chunk * CHUNK, shots), shots)
+            if time.monotonic() - saved > _SAVE_SECONDS:
+                self._save(store, group)
+                saved = time.monotonic()
+
+    def _finished(self, group: _Group, p: float, shots: int) -> Iterator[worker.Done]:
+        jobs = self._jobs(group, p, shots)
+        n_chunks = -(-shots // CHUNK) - group.next_chunk
+        if self._workers == 1 or n_chunks == 1:
+            for job in jobs:
+                yield worker.run(job)
+            return
+        pool = self._start_workers()
+        running: set[Future[worker.Done]] = set()
+        exhausted = False
+        while running or not exhausted:
+            while not exhausted and len(running) < 2 * self._workers:
+                job = next(jobs, None)
+                if job is None:
+                    exhausted = True
+                else:
+                    running.add(pool.submit(worker.run, job))
+            finished, running = wait(running, return_when=FIRST_COMPLETED)
+            for future in finished:
+                yield future.result()
+
+    def _jobs(self, group: _Group, p: float, shots: int) -> Iterator[worker.Job]:
+        spec = self._env.spec.model_dump_json()
+        n_chunks = -(-shots // CHUNK)
+        begin = group.next_chunk
+        while begin < n_chunks:
+            end = min(begin + group.chunks_per_job, n_chunks)
+            last = shots - (n_chunks - 1) * CHUNK if end == n_chunks else CHUNK
+            yield worker.Job(
+                spec, str(self._env.root), p, self._purpose, CHUNK, begin, end, last, group.factories
+            )
+            begin = end
+
+    def _save(self, store: FailureStore, group: _Group) -> None:
+        if self._use_store:
+            for factory in group.factories:
+                store.save(factory.identity, group.records[factory.name])
+
+    def _start_workers(self) -> ProcessPoolExecutor:
+        if self._pool is None:
+            self._pool = ProcessPoolExecutor(
+                self._workers, mp_context=multiprocessing.get_context("spawn"), initializer=worker.initialise
+            )
+        return self._pool
+
+    def _stop_workers(self) -> None:
+        if self._pool is None:
+            return
+        for process in list((self._pool._processes or {}).values()):
+            with contextlib.suppress(OSError):
+                process.terminate()
+
+
+def _chunks_per_job(done: worker.Done) -> int:
+    per_chunk = done.wall / (done.end - done.begin)
+    return int(min(max(_JOB_SECONDS / max(per_chunk, 1e-9), 1), _MAX_CHUNKS_PER_JOB))

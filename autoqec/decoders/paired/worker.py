@@ -1,0 +1,86 @@
+"""One worker of a paired evaluation: samples chunks of shots and decodes them with every decoder that lacks them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from autoqec.decoders.protocol import Decoder, DecoderFactory
+from autoqec.envs.environment import Environment
+from autoqec.envs.problem import U8, DecodingProblem
+from autoqec.envs.sampling import Sampler
+from autoqec.envs.schema import EnvSpec
+from autoqec.envs.seeds import derive_seed
+
+
+@dataclass(frozen=True)
+class Job:
+    """Chunks [begin, end) of the stream at p; of the last one only the first `last_shots` shots."""
+
+    spec: str
+    root: str
+    p: float
+    purpose: str
+    chunk: int
+    begin: int
+    end: int
+    last_shots: int
+    factories: tuple[DecoderFactory, ...]
+
+
+@dataclass(frozen=True)
+class Done:
+    """Packed failure bits and CPU seconds per decoder name, over the job's shots in order."""
+
+    begin: int
+    end: int
+    shots: int
+    bits: dict[str, U8]
+    seconds: dict[str, float]
+    wall: float
+
+
+def initialise() -> None:
+    """Workers leave Ctrl-C to the parent and keep native libraries single-threaded."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ[variable] = "1"
+
+
+@lru_cache(maxsize=4)
+def _scene(spec: str, root: str, p: float) -> tuple[Sampler, DecodingProblem, str]:
+    env = Environment(EnvSpec.model_validate_json(spec), root=Path(root))
+    return env.sampler(p), env.problem(p), env.stream(p)
+
+
+@lru_cache(maxsize=64)
+def _decoder(spec: str, root: str, p: float, factory: DecoderFactory) -> Decoder:
+    return factory.build(_scene(spec, root, p)[1])
+
+
+def run(job: Job) -> Done:
+    start = time.perf_counter()
+    sampler, _, stream = _scene(job.spec, job.root, job.p)
+    decoders = {f.name: _decoder(job.spec, job.root, job.p, f) for f in job.factories}
+    parts: dict[str, list[U8]] = {name: [] for name in decoders}
+    seconds = dict.fromkeys(decoders, 0.0)
+    shots = 0
+    for index in range(job.begin, job.end):
+        wanted = job.last_shots if index == job.end - 1 else job.chunk
+        # A chunk is always sampled whole, so that its shots do not depend on how many were asked for.
+        sampled = sampler.sample(job.chunk, derive_seed(job.purpose, stream, index))
+        detectors, observables = sampled.detectors[:wanted], sampled.observables[:wanted]
+        shots += wanted
+        for name, decoder in decoders.items():
+            before = time.process_time()
+            predicted = decoder.decode(detectors)
+            seconds[name] += time.process_time() - before
+            parts[name].append((predicted != observables).any(axis=1))
+    bits = {name: np.packbits(np.concatenate(p), bitorder="little") for name, p in parts.items()}
+    return Done(job.begin, job.end, shots, bits, seconds, time.perf_counter() - start)

@@ -1,0 +1,113 @@
+"""Bivariate bicycle codes, Bravyi et al., Nature 627, 778 (2024), with their depth-8 syndrome cycle."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import numpy.typing as npt
+
+from autoqec.envs.codes.css import CSSCode, css_code
+from autoqec.envs.codes.family import Family, Request
+from autoqec.envs.codes.reference import Parameter
+from autoqec.envs.codes.schedule import IDLE, Schedule
+from autoqec.errors import InputError
+
+MAX_QUBITS = 4096
+PUBLISHED = {
+    "bb72": "bivariate_bicycle?l=6&m=6&a=x3+y+y2&b=y3+x+x2",
+    "bb90": "bivariate_bicycle?l=15&m=3&a=x9+y+y2&b=1+x2+x7",
+    "bb108": "bivariate_bicycle?l=9&m=6&a=x3+y+y2&b=y3+x+x2",
+    "bb144": "bivariate_bicycle?l=12&m=6&a=x3+y+y2&b=y3+x+x2",
+    "bb288": "bivariate_bicycle?l=12&m=12&a=x3+y2+y7&b=y3+x+x2",
+}
+# Neighbour that the checks touch in each tick: 0-2 are the terms of their first block, 3-5 of the second.
+_X_ORDER = (None, 1, 4, 3, 5, 0, 2, None)
+_Z_ORDER = (3, 5, 0, 1, 2, 4, None, None)
+
+Terms = list[tuple[int, int]]
+
+
+def bivariate_bicycle(name: str, l: int, m: int, a: Terms, b: Terms, *, where: str) -> CSSCode:
+    """Hx = [A | B], Hz = [B^T | A^T] with A, B sums of monomials x^i y^j, given as (i, j) in the published
+    order.
+
+    Check and qubit (i, j) of a block has index i m + j. The published schedule belongs to three plus three
+    terms.
+    """
+    half = l * m
+    index = np.arange(half)
+
+    def shifted(term: tuple[int, int], sign: int) -> npt.NDArray[np.int64]:
+        return (index // m + sign * term[0]) % l * m + (index % m + sign * term[1]) % m
+
+    x_neighbours = [shifted(t, 1) for t in a] + [half + shifted(t, 1) for t in b]
+    z_neighbours = [shifted(t, -1) for t in b] + [half + shifted(t, -1) for t in a]
+    hx, hz = np.zeros((half, 2 * half), dtype=np.uint8), np.zeros((half, 2 * half), dtype=np.uint8)
+    for h, neighbours in ((hx, x_neighbours), (hz, z_neighbours)):
+        for column in neighbours:
+            h[index, column] = 1
+    schedule = None
+    if len(a) == len(b) == 3:
+        idle = np.full(half, IDLE)
+        x = [idle if d is None else x_neighbours[d] for d in _X_ORDER]
+        z = [idle if d is None else z_neighbours[d] for d in _Z_ORDER]
+        schedule = Schedule(x=np.stack(x).astype(np.int32), z=np.stack(z).astype(np.int32))
+    corner = np.stack([2 * (index // m), 2 * (index % m)], axis=1)
+    return css_code(
+        name,
+        hx,
+        hz,
+        qubit_coords=np.concatenate([np.add(corner, (1, 0)), np.add(corner, (0, 1))]),
+        x_coords=corner,
+        z_coords=np.add(corner, (1, 1)),
+        schedule=schedule,
+        where=where,
+    )
+
+
+def parse_polynomial(text: str, key: str, l: int, m: int, *, where: str) -> Terms:
+    """`x3+y+y2` (also `x^3`, `x2y`, `x2*y`, `1`, `x^-1`) -> exponents mod (l, m), in the order written."""
+    terms: Terms = []
+    for term in text.replace(" ", "").split("+"):
+        found = re.fullmatch(r"1|(?:x(?:\^?(-?\d{1,6}))?)?\*?(?:y(?:\^?(-?\d{1,6}))?)?", term)
+        if not found or not term or term.startswith("*") or term.endswith("*"):
+            raise InputError(
+                f"{key} = {text!r}: {term!r} is no monomial",
+                where=where,
+                mend="write a sum of terms such as 1, x, y2, x3y, e.g. x3+y+y2",
+            )
+        x = int(found[1] or 1) if "x" in term else 0
+        y = int(found[2] or 1) if "y" in term else 0
+        monomial = (x % l, y % m)
+        if monomial in terms:
+            raise InputError(
+                f"{key} = {text!r}: {term!r} cancels another term, as x^{l} = y^{m} = 1",
+                where=where,
+                mend="leave both out",
+            )
+        terms.append(monomial)
+    return terms
+
+
+def _build(request: Request) -> CSSCode:
+    l, m = request.integer("l"), request.integer("m")
+    if 2 * l * m > MAX_QUBITS:
+        raise InputError(
+            f"l = {l}, m = {m} make {2 * l * m} qubits, at most {MAX_QUBITS}", where=request.where
+        )
+    a, b = (parse_polynomial(request.text(key), key, l, m, where=request.where) for key in ("a", "b"))
+    return bivariate_bicycle(request.reference, l, m, a, b, where=request.where)
+
+
+BIVARIATE_BICYCLE = Family(
+    name="bivariate_bicycle",
+    summary="bivariate bicycle code on an l x m torus from two polynomials, e.g. a=x3+y+y2, b=y3+x+x2",
+    parameters={
+        "l": Parameter(low=1, high=MAX_QUBITS),
+        "m": Parameter(low=1, high=MAX_QUBITS),
+        "a": Parameter(),
+        "b": Parameter(),
+    },
+    build=_build,
+)

@@ -1,0 +1,139 @@
+"""Environment: an EnvSpec together with what it refers to; gives decoding problems and samplers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import stim
+
+from autoqec.envs import cache, detectors
+from autoqec.envs.build import check_observables, problem_from_circuit, problem_from_dem
+from autoqec.envs.noise.leakage import LeakageSampler, twirled
+from autoqec.envs.problem import DecodingProblem
+from autoqec.envs.sampling import CircuitSampler, DemSampler, Sampler
+from autoqec.envs.schema import EnvSpec, LeakageSpec
+from autoqec.envs.sources import CircuitSource, ErrorModelSource, open_source
+from autoqec.errors import InputError
+from autoqec.io.hashing import sha256_json
+
+
+@dataclass(frozen=True, eq=False)
+class Environment:
+    """One environment, ready to be sampled and decoded at any p of its sweep.
+
+    root: folder that relative paths in the spec start from. origin: the file or builtin name it was read from.
+    """
+
+    spec: EnvSpec
+    root: Path = field(default_factory=Path)
+    origin: str = "<memory>"
+
+    @cached_property
+    def source(self) -> CircuitSource | ErrorModelSource:
+        return open_source(self.spec, self.root)
+
+    def circuit(self, p: float) -> stim.Circuit | None:
+        """The noisy circuit that is sampled, restricted to the detectors in use; None for a custom_dem."""
+        return None if isinstance(self.source, ErrorModelSource) else self._circuits(p)[0]
+
+    def sampler(self, p: float) -> Sampler:
+        """Fresh shots of the environment as it is, not as the decoder models it."""
+        if isinstance(self.source, ErrorModelSource):
+            return DemSampler(self.source.dem)
+        physical, _ = self._circuits(p)
+        if self.spec.noise.type == "leakage":
+            return LeakageSampler(physical, self._leakage, p)
+        return CircuitSampler(physical)
+
+    def problem(self, p: float) -> DecodingProblem:
+        """What a decoder may know at error rate p. Cached on disk by content."""
+        return self.load_problem(p)[0]
+
+    def load_problem(self, p: float) -> tuple[DecodingProblem, bool]:
+        """The problem, and whether it came from the cache."""
+        problem, cached = cache.load_or_build(self._problem_key(p), lambda: self._build(p))
+        return replace(problem, name=self.spec.name, p=p), cached
+
+    def stream(self, p: float) -> str:
+        """Names what is sampled at p, for seed derivation: a hash of the circuit (or model) and its process."""
+        content: dict[str, Any] = {"model": str(self._model(p, physical=True))}
+        if self.spec.noise.type == "leakage":
+            content["leakage"] = self._leakage.model_dump()
+        return sha256_json(content)
+
+    @cached_property
+    def content_hash(self) -> str:
+        """Identity of the environment: its spec and everything it refers to, at every p."""
+        streams = [self.stream(p) for p in self.spec.noise.p]
+        return sha256_json({"spec": self.spec.model_dump(mode="json"), "streams": streams})
+
+    @property
+    def _leakage(self) -> LeakageSpec:
+        return self.spec.noise.leakage or LeakageSpec()
+
+    @cached_property
+    def _circuits(self) -> Any:
+        # Per instance, so that circuits are freed with their environment.
+        return lru_cache(maxsize=None)(self._make_circuits)
+
+    def _make_circuits(self, p: float) -> tuple[stim.Circuit, stim.Circuit]:
+        """The physical circuit and the one that the decoder's model is derived from."""
+        physical = cast(CircuitSource, self.source).circuit(p)
+        keep = self._kept_detectors
+        if not keep.all():
+            physical = detectors.keep_detectors(physical, keep)
+        if self.spec.noise.type != "leakage":
+            return physical, physical
+        physical = physical.flattened()
+        return physical, twirled(physical, self._leakage, p)
+
+    @cached_property
+    def _kept_detectors(self) -> np.ndarray[Any, np.dtype[np.bool_]]:
+        circuit = cast(CircuitSource, self.source).noiseless()
+        protocol = self.spec.eval_protocol
+        everything = np.ones(circuit.num_detectors, dtype=np.bool_)
+        if protocol.x_z_decoding == "x_only":
+            detector_basis, observable_basis = detectors.bases(circuit)
+            if not (observable_basis == "Z").all() or not (detector_basis == "Z").any():
+                raise InputError(
+                    "x_only keeps the Z detectors, which see X errors, and this circuit's observables are of basis "
+                    f"{'/'.join(sorted(set(observable_basis.tolist())))}",
+                    where="eval_protocol.x_z_decoding",
+                    mend="use a Z memory of a CSS code, or x_z_decoding: circuit",
+                )
+            return np.asarray(detector_basis == "Z")
+        if self.spec.classical_backend == "osd" and protocol.osd_bases == "observable":
+            detector_basis, observable_basis = detectors.bases(circuit)
+            found = set(observable_basis.tolist())
+            if len(found) == 1 and "?" not in found | set(detector_basis.tolist()):
+                return np.asarray(detector_basis == observable_basis[0])
+        return everything
+
+    def _model(self, p: float, *, physical: bool) -> stim.Circuit | stim.DetectorErrorModel:
+        if isinstance(self.source, ErrorModelSource):
+            return self.source.dem
+        circuits: tuple[stim.Circuit, stim.Circuit] = self._circuits(p)
+        return circuits[0 if physical else 1]
+
+    def _problem_key(self, p: float) -> str:
+        return sha256_json(
+            {
+                "format": cache.FORMAT,
+                "stim": stim.__version__,
+                "backend": self.spec.classical_backend,
+                "model": str(self._model(p, physical=False)),
+            }
+        )
+
+    def _build(self, p: float) -> DecodingProblem:
+        model = self._model(p, physical=False)
+        if isinstance(model, stim.DetectorErrorModel):
+            problem = problem_from_dem(model, need_graph=self.spec.classical_backend == "mwpm")
+        else:
+            problem = problem_from_circuit(model, need_graph=self.spec.classical_backend == "mwpm")
+        check_observables(problem, where="code.source")
+        return problem

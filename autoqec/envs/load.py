@@ -1,0 +1,36 @@
+"""Finding environments: builtin names and YAML files."""
+
+from __future__ import annotations
+
+from importlib import resources
+from pathlib import Path
+
+from autoqec.envs.environment import Environment
+from autoqec.envs.schema import EnvSpec
+from autoqec.errors import InputError
+from autoqec.io.validate import load_model
+
+
+def builtin_folder() -> Path:
+    """The folder of the builtin environments; the package is always installed unpacked."""
+    return Path(str(resources.files("autoqec.envs.builtin")))
+
+
+def builtin_names() -> list[str]:
+    return sorted(path.stem for path in builtin_folder().glob("*.yaml"))
+
+
+def load_env(name_or_path: str | Path) -> Environment:
+    """A builtin environment by name, or one from a YAML file. Relative paths in it start at its folder."""
+    text = str(name_or_path)
+    if text in builtin_names():
+        path = builtin_folder() / f"{text}.yaml"
+        return Environment(load_model(path, EnvSpec), root=path.parent, origin=text)
+    path = Path(text)
+    if not path.exists() and path.suffix not in (".yaml", ".yml", ".json"):
+        raise InputError(
+            f"{text!r} is neither a builtin environment nor a file",
+            where="env",
+            mend=f"builtin: {', '.join(builtin_names())}; or give the path of an environment YAML",
+        )
+    return Environment(load_model(path, EnvSpec), root=path.resolve().parent, origin=str(path))

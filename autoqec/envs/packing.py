@@ -1,0 +1,44 @@
+"""Bit-packed shots (`uint8`, little bit order), checked where they enter."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from autoqec.envs.problem import U8
+from autoqec.errors import InputError
+
+
+def width(bits: int) -> int:
+    """Bytes per packed row."""
+    return (bits + 7) // 8
+
+
+def pack(bits: npt.NDArray[Any]) -> U8:
+    """[shots, n] truth values -> [shots, ceil(n / 8)]."""
+    return np.packbits(bits.astype(np.bool_), axis=1, bitorder="little")
+
+
+def unpack(packed: U8, bits: int) -> U8:
+    """[shots, ceil(n / 8)] -> [shots, n] zeros and ones."""
+    return np.unpackbits(packed, axis=1, count=bits, bitorder="little")
+
+
+def checked(packed: npt.NDArray[Any], bits: int, *, what: str) -> U8:
+    """`packed` as contiguous rows for `bits` bits, or an InputError about its shape, type or padding."""
+    array = np.asarray(packed)
+    if array.dtype != np.uint8 or array.ndim != 2 or array.shape[1] != width(bits):
+        raise InputError(
+            f"got an array of {array.dtype} with shape {array.shape}, expected uint8 [shots, {width(bits)}] "
+            f"for {bits} {what} bits",
+            where=what,
+            mend="pack with np.packbits(..., axis=1, bitorder='little'), and use shots of this very model",
+        )
+    spare = width(bits) * 8 - bits
+    if spare and array.size and (array[:, -1] >> (8 - spare)).any():
+        raise InputError(
+            f"bits beyond the {bits} {what} bits are set", where=what, mend="use shots of this very model"
+        )
+    return np.ascontiguousarray(array)

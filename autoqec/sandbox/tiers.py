@@ -1,0 +1,277 @@
+"""The ways to confine a program on this machine, strongest first, and a probe that finds out which ones hold.
+
+A tier turns a command into one that runs confined: it reads the system, the interpreter and `readable`,
+writes `writable` alone, and reaches no network. Paths keep their names inside. What a tier claims is not
+believed: `probe` runs a program in it that tries the forbidden acts, and looks from outside whether one went
+through.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+_LAUNCHER = Path(__file__).with_name("_launch.py")
+
+_SYSTEM = (
+    "/usr",
+    "/bin",
+    "/sbin",
+    "/lib",
+    "/lib64",
+    "/nix/store",
+    "/etc/alternatives",
+    "/etc/ld.so.cache",
+    "/sys/devices/system/cpu",
+)
+_PROCESS = ("/proc/self", "/proc/cpuinfo", "/proc/meminfo")
+_DEVICES = ("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom")
+
+DEFAULT_LIMITS: Mapping[str, int] = {"RLIMIT_CORE": 0, "RLIMIT_FSIZE": 1 << 30}
+"""Bytes, by the names of the standard `resource` module."""
+
+PROBE_TIMEOUT_S = 30.0
+
+
+class Tier(ABC):
+    """One way to confine a program."""
+
+    name: ClassVar[str]
+    confines: ClassVar[bool] = True
+
+    @abstractmethod
+    def lacks(self) -> str | None:
+        """What is missing for this tier to be tried at all, with its mend; None when nothing is."""
+
+    @abstractmethod
+    def wrap(
+        self,
+        argv: Sequence[str],
+        *,
+        readable: Sequence[Path] = (),
+        writable: Sequence[Path] = (),
+        limits: Mapping[str, int] = DEFAULT_LIMITS,
+    ) -> list[str]:
+        """The command that runs `argv` confined; `argv[0]` is an absolute path.
+
+        A folder inside a writable one is writable. When the walls cannot be put up, the command fails with
+        a reason on stderr and `argv` does not run. Environment, deadline and process group are the caller's.
+        """
+
+
+def _interpreter() -> list[str]:
+    """The folders this Python needs: the environment's and those of the installation behind it."""
+    prefixes = [Path(sys.prefix), Path(sys.base_prefix), Path(sys.executable).resolve().parent.parent]
+    return list(dict.fromkeys(str(path) for prefix in prefixes for path in (prefix, prefix.resolve())))
+
+
+def _absolute(paths: Sequence[Path]) -> list[str]:
+    return [str(path.resolve()) for path in paths]
+
+
+def _launch(
+    walls: Sequence[str],
+    argv: Sequence[str],
+    readable: Sequence[str],
+    writable: Sequence[str],
+    limits: Mapping[str, int],
+) -> list[str]:
+    spec = {
+        "walls": list(walls),
+        "readable": list(readable),
+        "writable": list(writable),
+        "devices": _DEVICES,
+        "limits": dict(limits),
+    }
+    return [sys.executable, "-I", "-S", str(_LAUNCHER), json.dumps(spec), *argv]
+
+
+class Bubblewrap(Tier):
+    """The `bwrap` program builds the namespaces; resource limits and the system-call filter come on top."""
+
+    name = "bubblewrap"
+
+    def lacks(self) -> str | None:
+        if sys.platform != "linux":
+            return "Linux only"
+        return (
+            None if shutil.which("bwrap") else "not installed (Debian and Ubuntu: apt-get install bubblewrap)"
+        )
+
+    def wrap(
+        self,
+        argv: Sequence[str],
+        *,
+        readable: Sequence[Path] = (),
+        writable: Sequence[Path] = (),
+        limits: Mapping[str, int] = DEFAULT_LIMITS,
+    ) -> list[str]:
+        command = [shutil.which("bwrap") or "bwrap", "--unshare-all", "--die-with-parent", "--new-session"]
+        command += ["--cap-drop", "ALL", "--proc", "/proc", "--dev", "/dev"]
+        binds = [(path, "--ro-bind-try") for path in (*_SYSTEM, *_interpreter(), str(_LAUNCHER))]
+        binds += [(path, "--ro-bind") for path in _absolute(readable)]
+        binds += [(path, "--bind") for path in _absolute(writable)]
+        # Outer folders first: a later bind covers what an earlier one put at the same place or below.
+        for path, option in sorted(binds, key=lambda item: len(Path(item[0]).parts)):
+            command += [option, path, path]
+        return [*command, "--", *_launch(["rlimits", "seccomp"], argv, (), (), limits)]
+
+
+class Namespaces(Tier):
+    """User, mount, process and network namespaces, where the kernel lets any user make them."""
+
+    name = "namespaces"
+
+    def lacks(self) -> str | None:
+        return None if sys.platform == "linux" else "Linux only"
+
+    def wrap(
+        self,
+        argv: Sequence[str],
+        *,
+        readable: Sequence[Path] = (),
+        writable: Sequence[Path] = (),
+        limits: Mapping[str, int] = DEFAULT_LIMITS,
+    ) -> list[str]:
+        reads = [*_SYSTEM, *_interpreter(), *_absolute(readable)]
+        return _launch(["namespaces", "rlimits", "seccomp"], argv, reads, _absolute(writable), limits)
+
+
+class Landlock(Tier):
+    """Landlock for files, seccomp against sockets. Before Linux 6.12, signals still reach other processes."""
+
+    name = "landlock"
+
+    def lacks(self) -> str | None:
+        return None if sys.platform == "linux" else "Linux only"
+
+    def wrap(
+        self,
+        argv: Sequence[str],
+        *,
+        readable: Sequence[Path] = (),
+        writable: Sequence[Path] = (),
+        limits: Mapping[str, int] = DEFAULT_LIMITS,
+    ) -> list[str]:
+        reads = [*_SYSTEM, *_PROCESS, *_interpreter(), *_absolute(readable)]
+        writes = [*_DEVICES, *_absolute(writable)]
+        return _launch(["rlimits", "landlock", "seccomp"], argv, reads, writes, limits)
+
+
+class Unconfined(Tier):
+    """No walls, resource limits only. What ran in it is to be stamped "unsandboxed"."""
+
+    name = "none"
+    confines = False
+
+    def lacks(self) -> str | None:
+        return None
+
+    def wrap(
+        self,
+        argv: Sequence[str],
+        *,
+        readable: Sequence[Path] = (),  # noqa: ARG002
+        writable: Sequence[Path] = (),  # noqa: ARG002
+        limits: Mapping[str, int] = DEFAULT_LIMITS,
+    ) -> list[str]:
+        return _launch(["rlimits"], argv, (), (), limits)
+
+
+TIERS: tuple[Tier, ...] = (Bubblewrap(), Namespaces(), Landlock(), Unconfined())
+"""Strongest first."""
+
+_ATTEMPTS = """
+import socket, sys
+allowed, outside, secret, port, token = sys.argv[1:]
+def attempt(act):
+    try:
+        act()
+    except OSError as error:
+        print(error)
+attempt(lambda: open(allowed, "w").write(token))
+attempt(lambda: open(outside, "w").write(token))
+attempt(lambda: print(open(secret).read()))
+attempt(lambda: socket.create_connection(("127.0.0.1", int(port)), timeout=5))
+"""
+
+
+@dataclass(frozen=True)
+class TierReport:
+    """What the probe found. `available`: the tier ran a program and no forbidden act went through."""
+
+    name: str
+    available: bool
+    reason: str
+    let_through: tuple[str, ...] = ()
+
+
+def probe(tier: Tier) -> TierReport:
+    """Try to write outside the allowed folder, read a planted secret and reach the network from `tier`."""
+    if lacking := tier.lacks():
+        return TierReport(tier.name, False, lacking)
+    with tempfile.TemporaryDirectory(prefix="autoqec-probe-") as folder, socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        listener.setblocking(False)
+        allowed, outside = Path(folder, "allowed"), Path(folder, "outside")
+        allowed.mkdir()
+        outside.mkdir()
+        token, secret = secrets.token_hex(16), secrets.token_hex(16)
+        (outside / "secret").write_text(secret)
+        arguments = [
+            allowed / "written",
+            outside / "written",
+            outside / "secret",
+            listener.getsockname()[1],
+            token,
+        ]
+        argv = [sys.executable, "-I", "-S", "-c", _ATTEMPTS, *map(str, arguments)]
+        try:
+            done = subprocess.run(
+                tier.wrap(argv, writable=[allowed]),
+                cwd=allowed,
+                env={"LANG": "C.UTF-8"},
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=PROBE_TIMEOUT_S,
+                check=False,
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            return TierReport(tier.name, False, str(error))
+        written = allowed / "written"
+        if done.returncode != 0 or not written.exists() or written.read_text() != token:
+            said = (done.stderr.strip() or done.stdout.strip()).splitlines()
+            return TierReport(tier.name, False, said[-1] if said else f"exit code {done.returncode}")
+        through = _went_through(outside / "written", secret in done.stdout, listener)
+    if not tier.confines:
+        return TierReport(tier.name, True, "resource limits only", through)
+    if through:
+        return TierReport(tier.name, False, f"does not prevent {', '.join(through)}", through)
+    return TierReport(tier.name, True, "refused writing outside, reading a secret and the network")
+
+
+def _went_through(outside: Path, secret_read: bool, listener: socket.socket) -> tuple[str, ...]:
+    try:
+        listener.accept()[0].close()
+        connected = True
+    except BlockingIOError:
+        connected = False
+    acts = {"writing outside": outside.exists(), "reading a secret": secret_read, "the network": connected}
+    return tuple(name for name, happened in acts.items() if happened)
+
+
+def best(reports: Sequence[TierReport]) -> TierReport:
+    """The strongest tier that holds; `reports` in the order of `TIERS`."""
+    return next(report for report in reports if report.available)
