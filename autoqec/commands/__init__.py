@@ -19,7 +19,10 @@ VERBS: dict[str, tuple[str, str]] = {
     "add-env": ("add_env", "Compose an environment YAML, by prompts or by flags."),
     "baseline": ("baseline", "Compare an environment's classical decoders on the same shots."),
     "decode": ("decode", "Decode recorded shots of a detector error model."),
-    "doctor": ("doctor", "Check this machine: versions, hardware, optional parts, and how to mend what is missing."),
+    "doctor": (
+        "doctor",
+        "Check this machine: versions, hardware, optional parts, and how to mend what is missing.",
+    ),
     "env": ("env", "List, show and validate environments."),
     "schema": ("schema", "Print the JSON Schema of a contract model."),
 }

@@ -26,18 +26,24 @@ _BASELINES = {"mwpm": ("pymatching", "pymatching_correlated", "belief_matching")
 
 
 @click.command()
-@click.option("--out", required=True, type=click.Path(dir_okay=False, path_type=Path), help="The YAML file to write.")
+@click.option(
+    "--out", required=True, type=click.Path(dir_okay=False, path_type=Path), help="The YAML file to write."
+)
 @click.option("--name", help="Name of the environment. Default: the file's name.")
 @click.option("--code-type", type=click.Choice(CODE_TYPES))
 @click.option("--source", help="A file, relative to the YAML, or a builtin reference such as bb72.")
-@click.option("--rounds", type=click.IntRange(min=1), help="Rounds of readout, for codes given by their checks.")
+@click.option(
+    "--rounds", type=click.IntRange(min=1), help="Rounds of readout, for codes given by their checks."
+)
 @click.option("--noise-type", type=click.Choice(NOISE_TYPES))
 @click.option("--p", "p_text", help="Comma-separated physical error rates.")
 @click.option("--eta", type=float, help="Bias of biased noise.")
 @click.option("--dem", help="The .dem file of a custom_dem.")
 @click.option("--level", type=click.Choice(("code_capacity", "phenomenological", "circuit")))
 @click.option("--x-z-decoding", type=click.Choice(("circuit", "x_only")))
-@click.option("--backend", type=click.Choice(BACKENDS), help="Default: mwpm where the noise is graph-like, else osd.")
+@click.option(
+    "--backend", type=click.Choice(BACKENDS), help="Default: mwpm where the noise is graph-like, else osd."
+)
 @click.option("--baselines", help="Comma-separated baseline decoders.")
 @click.option("--flops-budget", type=click.IntRange(min=1))
 @click.option("--param-budget", type=click.IntRange(min=1))
@@ -57,7 +63,9 @@ def command(out: Path, no_input: bool, force: bool, **flags: Any) -> None:
     if out.suffix not in (".yaml", ".yml"):
         raise InputError(f"{out.name!r} is not a YAML file name", where="--out", mend="end it in .yaml")
     if out.exists() and not force:
-        raise InputError(f"{out} exists", where="--out", mend="choose another name, or overwrite it with --force")
+        raise InputError(
+            f"{out} exists", where="--out", mend="choose another name, or overwrite it with --force"
+        )
     if not out.parent.is_dir():
         raise InputError(f"folder {out.parent} does not exist", where="--out", mend="make it first")
     root = out.resolve().parent
@@ -105,7 +113,9 @@ class _Composer:
             self._try(data | {"code": {**code, "source": source}})
             return source
 
-        source = self._field("source", "Source (file or builtin reference)", _EXAMPLES[code_type], parse=with_source)
+        source = self._field(
+            "source", "Source (file or builtin reference)", _EXAMPLES[code_type], parse=with_source
+        )
         data["code"] = {**code, "source": source}
 
         def with_backend(backend: str) -> str:
@@ -146,7 +156,9 @@ class _Composer:
             try:
                 return parse(given)
             except ValueError as error:
-                raise InputError(f"{given!r}: {error}", where=f"--{flag.removesuffix('_text').replace('_', '-')}") from error
+                raise InputError(
+                    f"{given!r}: {error}", where=f"--{flag.removesuffix('_text').replace('_', '-')}"
+                ) from error
 
         def checked(text: str) -> Any:
             try:

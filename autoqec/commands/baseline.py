@@ -16,13 +16,24 @@ EXIT_INTERRUPTED = 130
 
 @click.command()
 @click.argument("env")
-@click.option("--p", "ps", type=float, multiple=True, help="Only this p (repeatable). Default: the whole sweep.")
+@click.option(
+    "--p", "ps", type=float, multiple=True, help="Only this p (repeatable). Default: the whole sweep."
+)
 @click.option("--shots", type=click.IntRange(min=0), default=20_000, show_default=True, help="Shots per p.")
-@click.option("--decoders", help="Comma-separated names, e.g. pymatching,bposd-10. Default: the environment's.")
+@click.option(
+    "--decoders", help="Comma-separated names, e.g. pymatching,bposd-10. Default: the environment's."
+)
 @click.option("--workers", type=click.IntRange(min=1), help="Worker processes. Default: one per core.")
 @click.option("--fresh", is_flag=True, help="Neither reuse nor keep earlier shots of the same decoders.")
-@click.option("--csv", "csv_path", type=click.Path(dir_okay=False, path_type=Path), help="Write a sinter CSV.")
-@click.option("--plot", "plot_path", type=click.Path(dir_okay=False, path_type=Path), help="Write LER over p, e.g. ler.png.")
+@click.option(
+    "--csv", "csv_path", type=click.Path(dir_okay=False, path_type=Path), help="Write a sinter CSV."
+)
+@click.option(
+    "--plot",
+    "plot_path",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write LER over p, e.g. ler.png.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
 def command(
     env: str,
@@ -103,7 +114,9 @@ def command(
             if path is not None:
                 click.echo(f"Wrote {path}")
     if interrupted:
-        click.echo("Interrupted: this is what was done so far; run the same command again to go on.", err=True)
+        click.echo(
+            "Interrupted: this is what was done so far; run the same command again to go on.", err=True
+        )
         sys.exit(EXIT_INTERRUPTED)
 
 
@@ -121,7 +134,17 @@ def _check_sweep(sweep: list[float], environment: object) -> None:
 
 
 def _print_rows(name: str, plain: str, level: float, table: list[dict[str, object]]) -> None:
-    columns = ("p", "decoder", "shots", "failures", "LER", f"{level:.0%} interval", f"{plain} LER / LER", "interval", "us/shot")
+    columns = (
+        "p",
+        "decoder",
+        "shots",
+        "failures",
+        "LER",
+        f"{level:.0%} interval",
+        f"{plain} LER / LER",
+        "interval",
+        "us/shot",
+    )
     print_table(
         f"{name}: LER per shot, all decoders on the same shots",
         columns,

@@ -16,13 +16,21 @@ FORMATS = ("01", "b8", "r8", "hits", "dets", "ptb64")
 
 
 @click.command()
-@click.option("--dem", "dem_path", required=True, type=click.Path(path_type=Path), help="Detector error model (.dem).")
+@click.option(
+    "--dem", "dem_path", required=True, type=click.Path(path_type=Path), help="Detector error model (.dem)."
+)
 @click.option("--in", "in_path", required=True, help="Detection events; - for standard input.")
 @click.option("--in-format", type=click.Choice(FORMATS), default="01", show_default=True)
-@click.option("--decoder", "decoder_name", required=True, help="A baseline decoder, e.g. belief_matching or bposd-10.")
+@click.option(
+    "--decoder", "decoder_name", required=True, help="A baseline decoder, e.g. belief_matching or bposd-10."
+)
 @click.option("--out", "out_path", required=True, help="Predicted observables; - for standard output.")
 @click.option("--out-format", type=click.Choice(FORMATS), default="01", show_default=True)
-@click.option("--in-includes-observables", is_flag=True, help="Shots end with their observables; report the LER on standard error.")
+@click.option(
+    "--in-includes-observables",
+    is_flag=True,
+    help="Shots end with their observables; report the LER on standard error.",
+)
 def command(
     dem_path: Path,
     in_path: str,
@@ -78,7 +86,11 @@ def _read(path: str, form: str, n_detectors: int, n_observables: int) -> Any:
             with source.open("wb") as file:
                 shutil.copyfileobj(sys.stdin.buffer, file)
         elif not source.is_file():
-            raise InputError(f"file {path} does not exist", where="--in", mend="give recorded shots, or - for standard input")
+            raise InputError(
+                f"file {path} does not exist",
+                where="--in",
+                mend="give recorded shots, or - for standard input",
+            )
         try:
             return stim.read_shot_data_file(
                 path=source,

@@ -49,8 +49,14 @@ def list_envs(as_json: bool) -> None:
 
 @command.command()
 @click.argument("env")
-@click.option("--p", "ps", type=float, multiple=True, help="Only this p (repeatable); default: the whole sweep.")
-@click.option("--diagram", type=click.Path(dir_okay=False), help="Also write Stim's diagram: .svg (timeline) or .html (3d).")
+@click.option(
+    "--p", "ps", type=float, multiple=True, help="Only this p (repeatable); default: the whole sweep."
+)
+@click.option(
+    "--diagram",
+    type=click.Path(dir_okay=False),
+    help="Also write Stim's diagram: .svg (timeline) or .html (3d).",
+)
 @_as_json
 def show(env: str, ps: tuple[float, ...], diagram: str | None, as_json: bool) -> None:
     """Show an environment: its code, and the decoding problem at each p. ENV is a builtin name or a YAML file."""
@@ -82,7 +88,8 @@ def validate(env: str, as_json: bool) -> None:
         print_json({"ok": True, **summary})
         return
     sizes = ", ".join(
-        f"p={row['p']:g}: {row['detectors']} detectors x {row['faults']} faults" for row in summary["problems"]
+        f"p={row['p']:g}: {row['detectors']} detectors x {row['faults']} faults"
+        for row in summary["problems"]
     )
     click.echo(f"ok: {summary['name']} ({sizes})")
 
@@ -96,7 +103,8 @@ def _print_summary(summary: dict[str, Any]) -> None:
         "code": f"{summary['code']['type']} {summary['code']['source']}",
         **summary["facts"],
         "noise": " ".join(
-            f"{key}={_sweep(value) if isinstance(value, list) else value}" for key, value in summary["noise"].items()
+            f"{key}={_sweep(value) if isinstance(value, list) else value}"
+            for key, value in summary["noise"].items()
         ),
         "backend": summary["backend"],
         "baselines": " ".join(summary["baseline_decoders"]),
@@ -143,7 +151,9 @@ def _write_diagram(environment: Any, p: float, path: Path) -> None:
     kinds = {".svg": "timeline-svg", ".html": "timeline-3d-html"}
     if path.suffix not in kinds:
         raise InputError(
-            f"cannot draw into {path.name!r}", where="--diagram", mend="give a file that ends in .svg or .html"
+            f"cannot draw into {path.name!r}",
+            where="--diagram",
+            mend="give a file that ends in .svg or .html",
         )
     circuit = environment.circuit(p)
     if circuit is None:

@@ -15,7 +15,16 @@ from autoqec.envs.environment import Environment
 from autoqec.errors import UnavailableError
 from autoqec.io.hashing import sha256_json
 
-SINTER_COLUMNS = ("shots", "errors", "discards", "seconds", "decoder", "strong_id", "json_metadata", "custom_counts")
+SINTER_COLUMNS = (
+    "shots",
+    "errors",
+    "discards",
+    "seconds",
+    "decoder",
+    "strong_id",
+    "json_metadata",
+    "custom_counts",
+)
 
 
 def rows(result: PairedResult, plain: str, level: float) -> list[dict[str, Any]]:
@@ -39,7 +48,13 @@ def rows(result: PairedResult, plain: str, level: float) -> list[dict[str, Any]]
                 "ratio_to_plain": result.ratio(plain, name),
                 "ratio_low": ratio_low,
                 "ratio_high": ratio_high if ratio_high != float("inf") else None,
-                **dict(zip(("only_plain_failed", "only_this_failed", "both_failed"), result.pair(plain, name), strict=True)),
+                **dict(
+                    zip(
+                        ("only_plain_failed", "only_this_failed", "both_failed"),
+                        result.pair(plain, name),
+                        strict=True,
+                    )
+                ),
             }
         table.append(row)
     return table
@@ -78,7 +93,9 @@ def plot_ler(title: str, results: Sequence[PairedResult], level: float, path: Pa
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise UnavailableError("plots need matplotlib", where="--plot", mend="pip install 'autoqec[plot]'") from error
+        raise UnavailableError(
+            "plots need matplotlib", where="--plot", mend="pip install 'autoqec[plot]'"
+        ) from error
     figure = Figure(figsize=(5.2, 4.0), layout="constrained")
     axes = figure.subplots()
     for name in results[0].failures if results else ():
@@ -88,8 +105,16 @@ def plot_ler(title: str, results: Sequence[PairedResult], level: float, path: Pa
         p, ler, low, high = (list(column) for column in zip(*points, strict=True))
         below = [value - bound for value, bound in zip(ler, low, strict=True)]
         above = [bound - value for value, bound in zip(ler, high, strict=True)]
-        axes.errorbar(p, ler, yerr=(below, above), marker="o", markersize=4, capsize=2, linewidth=1.2, label=name)
-    axes.set(xscale="log", yscale="log", xlabel="physical error rate p", ylabel="logical error rate per shot", title=title)
+        axes.errorbar(
+            p, ler, yerr=(below, above), marker="o", markersize=4, capsize=2, linewidth=1.2, label=name
+        )
+    axes.set(
+        xscale="log",
+        yscale="log",
+        xlabel="physical error rate p",
+        ylabel="logical error rate per shot",
+        title=title,
+    )
     axes.grid(visible=True, which="both", alpha=0.25)
     if axes.has_data():
         axes.legend(fontsize=8)

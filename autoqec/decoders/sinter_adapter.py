@@ -58,4 +58,7 @@ def decoder_for_dem(factory: DecoderFactory, dem: stim.DetectorErrorModel) -> De
 
 def decoders() -> dict[str, sinter.Decoder]:
     """All baseline decoders by their sinter names; one that is not installed says so when it is used."""
-    return {f"autoqec_{choice.name}": SinterDecoder(choice) for choice in choose(registry(), _ORDERS, where="registry")}
+    return {
+        f"autoqec_{choice.name}": SinterDecoder(choice)
+        for choice in choose(registry(), _ORDERS, where="registry")
+    }

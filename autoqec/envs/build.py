@@ -24,7 +24,9 @@ def problem_from_circuit(circuit: stim.Circuit, *, need_graph: bool) -> Decoding
 def problem_from_dem(model: stim.DetectorErrorModel, *, need_graph: bool) -> DecodingProblem:
     """The decoding problem of an error model, whose suggested decompositions (`^`) are taken as they are."""
     faults = dem.fault_matrices(model)
-    return _assemble(model, faults, need_graph=need_graph, basis=np.full(model.num_detectors, "?", dtype="<U1"))
+    return _assemble(
+        model, faults, need_graph=need_graph, basis=np.full(model.num_detectors, "?", dtype="<U1")
+    )
 
 
 def _assemble(

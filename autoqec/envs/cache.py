@@ -75,10 +75,10 @@ def _decode(data: bytes) -> DecodingProblem:
     with np.load(io.BytesIO(payload), allow_pickle=False) as a:
         text = json.loads(a["text"].tobytes())
 
-        def parts(prefix: str) -> tuple[Any, tuple[int, ...]]:
+        def parts(prefix: str) -> tuple[Any, tuple[int, int]]:
             indices = a[f"{prefix}_indices"]
             data = np.ones(len(indices), dtype=np.uint8)
-            return (data, indices, a[f"{prefix}_indptr"]), tuple(a[f"{prefix}_shape"].tolist())
+            return (data, indices, a[f"{prefix}_indptr"]), (int(a[f"{prefix}_shape"][0]), int(a[f"{prefix}_shape"][1]))
 
         graph = None
         if "ends" in a:

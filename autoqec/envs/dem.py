@@ -39,13 +39,16 @@ def faults_of(dem: stim.DetectorErrorModel) -> Iterator[tuple[float, tuple[Sympt
         probability = instruction.args_copy()[0]
         if probability == 0:
             continue
-        yield probability, tuple(
-            _xor(
-                ((t.val,), ()) if t.is_relative_detector_id() else ((), (t.val,))
-                for t in group
-                if not t.is_separator()
-            )
-            for group in instruction.target_groups()
+        yield (
+            probability,
+            tuple(
+                _xor(
+                    ((t.val,), ()) if t.is_relative_detector_id() else ((), (t.val,))
+                    for t in group
+                    if not t.is_separator()
+                )
+                for group in instruction.target_groups()
+            ),
         )
 
 
@@ -132,7 +135,7 @@ def _likeliest_masks(
 ) -> np.ndarray[Any, np.dtype[np.bool_]]:
     flips = np.zeros((len(by_mask), n_observables), dtype=np.bool_)
     for e, masks in enumerate(by_mask.values()):
-        flips[e, list(max(masks, key=lambda mask: masks[mask]))] = True
+        flips[e, list(max(masks.items(), key=lambda item: item[1])[0])] = True
     return flips
 
 

@@ -6,6 +6,7 @@ optional. Everything is read strictly: an unknown key is an error.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
@@ -32,7 +33,7 @@ class SeedPolicy(_Strict):
             if low < 0 or low > high:
                 raise ValueError(f"{name} = [{low}, {high}] must be [low, high] with 0 <= low <= high")
         ordered = sorted(ranges.items(), key=lambda item: item[1])
-        for (a, (_, a_high)), (b, (b_low, _)) in zip(ordered, ordered[1:], strict=False):
+        for (a, (_, a_high)), (b, (b_low, _)) in pairwise(ordered):
             if b_low <= a_high:
                 raise ValueError(f"{a} and {b} overlap at label {b_low}: give them disjoint ranges")
         return self
@@ -89,6 +90,10 @@ class NoiseSpec(_Strict):
                 raise ValueError(f"{name} belongs to noise type {owner!r}, not {self.type!r}: remove it")
         if self.type == "custom_dem" and (self.level is not None or self.idle is not None):
             raise ValueError("a custom_dem fixes the whole noise model: remove level and idle")
+        if self.leakage is not None and self.leakage.leak * max(self.p) > 1.0:
+            raise ValueError(
+                f"leak = {self.leakage.leak!r} times p = {max(self.p)!r} is no probability: lower leak"
+            )
         if self.reference_p is not None and self.reference_p not in self.p:
             raise ValueError(f"reference_p = {self.reference_p!r} is not in the sweep p = {self.p!r}")
         return self

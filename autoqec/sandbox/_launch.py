@@ -218,7 +218,7 @@ def main(argv: Sequence[str]) -> None:
         for name, wall in _WALLS.items():
             if name in spec["walls"]:
                 wall(spec)
-    except (OSError, KeyError, ValueError) as error:
+    except (OSError, AttributeError, KeyError, ValueError) as error:
         print(f"{name}: {error}", file=sys.stderr)
         sys.exit(REFUSED)
     os.execv(argv[1], list(argv[1:]))

@@ -46,7 +46,13 @@ def paired_difference(b: int, c: int, shots: int, level: float = 0.95) -> Interv
         p21 = (-a1 + math.sqrt(max(a1 * a1 - 4 * a2 * a0, 0.0))) / (2 * a2)
         variance = shots * (2 * p21 + delta * (1 - delta))
         excess = b - c - shots * delta
-        return excess / math.sqrt(variance) if variance > 0 else math.copysign(math.inf, excess) if excess else 0.0
+        return (
+            excess / math.sqrt(variance)
+            if variance > 0
+            else math.copysign(math.inf, excess)
+            if excess
+            else 0.0
+        )
 
     estimate = (b - c) / shots
     eps = 1e-12

@@ -62,7 +62,12 @@ def test_idle_in_readout_layers_only() -> None:
 
 def test_si1000_strengths() -> None:
     noisy = str(add_noise(CIRCUIT, si1000(0.01)))
-    for part in ("X_ERROR(0.02) 0 1 2", "DEPOLARIZE1(0.001) 0 1 2\n", "DEPOLARIZE2(0.01) 0 1", "X_ERROR(0.05) 1"):
+    for part in (
+        "X_ERROR(0.02) 0 1 2",
+        "DEPOLARIZE1(0.001) 0 1 2\n",
+        "DEPOLARIZE2(0.01) 0 1",
+        "X_ERROR(0.05) 1",
+    ):
         assert part in noisy
     assert "DEPOLARIZE1(0.001) 0 2\nDEPOLARIZE1(0.02) 0 2" in noisy
 
@@ -85,7 +90,9 @@ def test_noise_is_seen_in_loops_and_measurements() -> None:
 
 
 def test_other_bases_and_joint_measurements() -> None:
-    noisy = add_noise(stim.Circuit("RX 0\nTICK\nMX 0\nMXX 0 1\nMPP X0*Z1"), uniform(0.25, idle_every_layer=False))
+    noisy = add_noise(
+        stim.Circuit("RX 0\nTICK\nMX 0\nMXX 0 1\nMPP X0*Z1"), uniform(0.25, idle_every_layer=False)
+    )
     assert str(noisy).splitlines() == [
         "RX 0",
         "Z_ERROR(0.25) 0",

@@ -3,6 +3,7 @@
 import numpy as np
 import pymatching
 import pytest
+import scipy.sparse as sp
 import stim
 
 from autoqec.envs.environment import Environment
@@ -35,7 +36,10 @@ def test_bb72_in_both_bases() -> None:
     both = Environment(env.spec.model_copy(update={"eval_protocol": protocol}), root=env.root)
     problem = both.problem(0.003)
     assert (problem.n_checks, problem.n_faults, problem.n_observables) == (432, 16164, 12)
-    assert dict(zip(*np.unique(problem.detector_basis, return_counts=True), strict=True)) == {"X": 180, "Z": 252}
+    assert dict(zip(*np.unique(problem.detector_basis, return_counts=True), strict=True)) == {
+        "X": 180,
+        "Z": 252,
+    }
 
 
 def test_builtin_specs_keep_the_contract() -> None:
@@ -54,13 +58,13 @@ def test_every_fault_is_the_sum_of_its_edges(name: str) -> None:
     if graph is None:
         assert env.spec.classical_backend == "osd"
         return
-    edges = np.zeros((graph.n_edges, problem.n_checks), dtype=np.int64)
-    for e, (u, v) in enumerate(graph.ends.tolist()):
-        edges[e, u] = 1
-        if v >= 0:
-            edges[e, v] = 1
-    incidence = graph.fault_edges.toarray().astype(np.int64)
-    assert ((incidence.T @ edges) % 2 == problem.h.toarray().T).all()
+    rows, ends = np.nonzero(graph.ends >= 0)
+    edges = sp.csr_array(
+        (np.ones(len(rows), dtype=np.int64), (rows, graph.ends[rows, ends])),
+        shape=(graph.n_edges, problem.n_checks),
+    )
+    incidence = graph.fault_edges.astype(np.int64)
+    assert ((incidence.T @ edges).toarray() % 2 == problem.h.toarray().T).all()
     if graph.conflicts == 0:
         flips = (incidence.T @ graph.observables.astype(np.int64)) % 2
         assert (flips == problem.l.toarray().T).all()
@@ -73,7 +77,8 @@ def test_edge_priors_are_pymatchings(name: str) -> None:
     assert problem.graph is not None
     matching = pymatching.Matching.from_detector_error_model(stim.DetectorErrorModel(problem.dem))
     theirs = {
-        tuple(sorted((u, -1 if v is None else v))): data["error_probability"] for u, v, data in matching.edges()
+        tuple(sorted((u, -1 if v is None else v))): data["error_probability"]
+        for u, v, data in matching.edges()
     }
     ours = {
         tuple(sorted(ends)): prior
@@ -113,7 +118,9 @@ def test_leakage_is_not_its_twirled_model() -> None:
     p, shots = env.spec.noise.p[-1], 60_000
     sampled, exact = _rates(env, p, shots)
     relative = float(np.abs(sampled - exact).mean() / exact.mean())
-    print(f"mean detector rate {sampled.mean():.4f} sampled, {exact.mean():.4f} modelled, off by {relative:.1%}")
+    print(
+        f"mean detector rate {sampled.mean():.4f} sampled, {exact.mean():.4f} modelled, off by {relative:.1%}"
+    )
     pulls = np.abs(sampled - exact) / np.sqrt(exact * (1 - exact) / shots)
     assert np.mean(pulls**2) > 10
     assert 0.01 < relative < 0.5
@@ -166,7 +173,9 @@ def test_x_only_keeps_the_detectors_of_x_errors() -> None:
         ("color_code:memory_xyz?distance=3&rounds=3", "osd"),
     ],
 )
-@pytest.mark.parametrize("noise", [{}, {"type": "biased"}, {"variant": "si1000"}, {"idle": "every_layer"}, {"type": "leakage"}])
+@pytest.mark.parametrize(
+    "noise", [{}, {"type": "biased"}, {"variant": "si1000"}, {"idle": "every_layer"}, {"type": "leakage"}]
+)
 def test_every_stim_family_and_noise(source: str, backend: str, noise: dict) -> None:
     env = Environment(_spec(code={"source": source}, noise={"p": [5e-3], **noise}, classical_backend=backend))
     problem = env.problem(5e-3)

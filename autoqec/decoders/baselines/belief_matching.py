@@ -37,7 +37,9 @@ class BeliefMatching:
         for start in range(0, len(busy), _BATCH):
             shots = busy[start : start + _BATCH]
             beliefs = self._bp.posteriors(packed[shots], threads=1)
-            predictions[shots] = self._matcher.decode(packed[shots], self._weights(beliefs.log_odds), threads=1)
+            predictions[shots] = self._matcher.decode(
+                packed[shots], self._weights(beliefs.log_odds), threads=1
+            )
         return predictions
 
 

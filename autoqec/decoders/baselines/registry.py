@@ -76,7 +76,15 @@ class DecoderChoice:
 
 def registry() -> dict[str, Baseline]:
     """All entries by name."""
-    from autoqec.decoders.baselines import belief_matching, bp_lsd, bp_osd, correlated, plain, relay, tesseract
+    from autoqec.decoders.baselines import (
+        belief_matching,
+        bp_lsd,
+        bp_osd,
+        correlated,
+        plain,
+        relay,
+        tesseract,
+    )
 
     entries = (plain, correlated, belief_matching, bp_osd, bp_lsd, relay, tesseract)
     return {module.ENTRY.name: module.ENTRY for module in entries}
@@ -110,4 +118,3 @@ def unavailable(choice: DecoderChoice, problem: DecodingProblem | None = None) -
     if problem is not None and entry.needs_graph and problem.graph is None:
         return "needs a graph-like problem"
     return None
-

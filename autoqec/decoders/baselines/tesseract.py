@@ -15,7 +15,9 @@ class Tesseract:
 
         self._n_checks = problem.n_checks
         decoders = tesseract_sinter_compat.make_tesseract_sinter_decoders_dict()
-        self._decoder = decoders["tesseract"].compile_decoder_for_dem(dem=stim.DetectorErrorModel(problem.dem))
+        self._decoder = decoders["tesseract"].compile_decoder_for_dem(
+            dem=stim.DetectorErrorModel(problem.dem)
+        )
 
     def decode(self, detectors: U8) -> U8:
         packed = checked(detectors, self._n_checks, what="detectors")

@@ -156,11 +156,11 @@ class Evaluator:
         exhausted = False
         while running or not exhausted:
             while not exhausted and len(running) < 2 * self._workers:
-                job = next(jobs, None)
-                if job is None:
+                following = next(jobs, None)
+                if following is None:
                     exhausted = True
                 else:
-                    running.add(pool.submit(worker.run, job))
+                    running.add(pool.submit(worker.run, following))
             finished, running = wait(running, return_when=FIRST_COMPLETED)
             for future in finished:
                 yield future.result()

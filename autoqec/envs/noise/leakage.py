@@ -55,7 +55,7 @@ def _twirl_gate(population: list[float], a: int, b: int, rates: LeakageSpec, p: 
     """Updates the leaked populations through one gate; the probabilities that a and b are scrambled by it."""
     before = population[a], population[b]
     scrambled = []
-    for q, own, partner in ((a, *before), (b, *reversed(before))):
+    for q, own, partner in ((a, before[0], before[1]), (b, before[1], before[0])):
         leaked = 1 - (1 - own) * (1 - partner * rates.spread) * (1 - rates.leak * p)
         seeping = leaked * rates.seep
         scrambled.append(1 - (1 - partner) * (1 - seeping))

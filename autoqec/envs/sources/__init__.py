@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from autoqec.envs.codes.css import Code
 from autoqec.envs.schema import EnvSpec
-from autoqec.envs.sources.check_matrix import CheckMatrixSource, Code, load_matrix, load_tanner
+from autoqec.envs.sources.check_matrix import CheckMatrixSource, load_matrix, load_tanner
 from autoqec.envs.sources.error_model import ErrorModelSource
 from autoqec.envs.sources.stim_circuit import StimCircuitSource
+
+__all__ = ["CircuitSource", "ErrorModelSource", "open_source"]
 
 CircuitSource = StimCircuitSource | CheckMatrixSource
 

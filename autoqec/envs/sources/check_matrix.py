@@ -128,7 +128,9 @@ class CheckMatrixSource:
         if self.level == "circuit":
             model = CIRCUIT_NOISE[noise.type](noise, p, idle_every_layer=noise.idle != "readout")
             return add_noise(self._extraction, model)
-        return self._direct(DATA_CHANNEL[noise.type](noise, p), p if self.level == "phenomenological" else 0.0)
+        return self._direct(
+            DATA_CHANNEL[noise.type](noise, p), p if self.level == "phenomenological" else 0.0
+        )
 
     def _direct(self, channel: Channel, readout_flip: float) -> stim.Circuit:
         """Stabilisers measured directly, without a circuit of their own."""

@@ -28,7 +28,9 @@ def parse_dem(path: Path, *, where: str, mend: str = "give a Stim .dem file") ->
     try:
         dem = stim.DetectorErrorModel(text)
         if dem.num_errors > _MAX_ERRORS:
-            raise InputError(f"{path} unrolls to {dem.num_errors} errors", where=where, mend="use a smaller model")
+            raise InputError(
+                f"{path} unrolls to {dem.num_errors} errors", where=where, mend="use a smaller model"
+            )
         return dem.flattened()
     except ValueError as error:
         first = str(error).strip().splitlines()[0]
@@ -44,7 +46,9 @@ def read_dem(path: Path) -> stim.DetectorErrorModel:
         ("logical observables", dem.num_observables),
     ):
         if count == 0:
-            raise InputError(f"{path} has no {what}", where="noise.dem", mend="there is nothing to decode in it")
+            raise InputError(
+                f"{path} has no {what}", where="noise.dem", mend="there is nothing to decode in it"
+            )
     return dem
 
 

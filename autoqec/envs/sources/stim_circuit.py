@@ -88,12 +88,16 @@ class StimCircuitSource:
                 mend=f"one of {', '.join(GENERATED)}; {_HINT}",
             )
         self._family = name
-        sizes = read_parameters(name, params, {"distance": Parameter(low=2), "rounds": Parameter(low=1)}, where="code.source")
+        sizes = read_parameters(
+            name, params, {"distance": Parameter(low=2), "rounds": Parameter(low=1)}, where="code.source"
+        )
         self._sizes = {key: int(value) for key, value in sizes.items()}
         try:
             return stim.Circuit.generated(name, **self._sizes)
         except ValueError as error:
-            raise InputError(f"{self._spec.code.source!r}: {error}", where="code.source", mend=_HINT) from error
+            raise InputError(
+                f"{self._spec.code.source!r}: {error}", where="code.source", mend=_HINT
+            ) from error
 
     def _read(self, root: Path) -> stim.Circuit:
         path = root / self._spec.code.source
@@ -101,7 +105,9 @@ class StimCircuitSource:
         try:
             circuit = stim.Circuit(text)
         except ValueError as error:
-            raise InputError(f"{path} is not a Stim circuit: {error}", where="code.source", mend=_HINT) from error
+            raise InputError(
+                f"{path} is not a Stim circuit: {error}", where="code.source", mend=_HINT
+            ) from error
         if circuit.num_detectors == 0 or circuit.num_observables == 0:
             raise InputError(
                 f"{path} has {circuit.num_detectors} detectors and {circuit.num_observables} observables",
@@ -126,4 +132,3 @@ class StimCircuitSource:
                 where="noise",
                 mend="use type: depolarizing with one p as a label, or strip the circuit's noise",
             )
-

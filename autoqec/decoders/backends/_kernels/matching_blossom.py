@@ -1,12 +1,6 @@
-"""Alternating trees over regions: growing a tree, augmenting, forming blossoms and breaking them up.
-
-The matching lives in MATCH at all times, so a tree is dissolved by flipping the path to its root and freezing
-the rest: inner regions are already matched to the outer region below them.
-"""
+"""What happens when regions meet: trees grow or are matched, odd cycles become blossoms and break up."""
 
 from __future__ import annotations
-
-from numba import njit
 
 from autoqec.decoders.backends._kernels.matching_flood import (
     hand_area,
@@ -18,88 +12,36 @@ from autoqec.decoders.backends._kernels.matching_state import (
     BASE,
     BOUNDARY_MATCH,
     CHILD,
-    COMPOSITE,
-    EDGE,
-    FAR,
     FREE_NEXT,
     FREE_REGION,
     KIDS,
-    LINK,
-    LINKS_END,
-    MARK,
     MATCH,
     MATCH_LINK,
-    N_TREES,
     NEXT,
     NEXT_LINK,
-    NO_TIME,
-    NODE,
     NONE,
-    NOW,
-    ODD,
     PARENT,
-    R_QUEUED,
-    R_WANTED,
-    RECORD,
-    REGION,
-    REGIONS_END,
     SIBLING,
     SLOPE,
-    SOURCE,
-    STAMP,
     UP,
     UP_LINK,
+    Memory,
+    compiled,
+)
+from autoqec.decoders.backends._kernels.matching_tree import (
+    adopt,
+    augment,
+    common_ancestor,
+    dissolve,
+    join_links,
+    new_region,
+    pair,
+    replace_kid,
 )
 
 
-@njit(nogil=True)
-def new_region(m):
-    """A growing region of radius 0, without nodes."""
-    region, counter = m.region, m.counter
-    r = counter[FREE_REGION]
-    if r >= 0:
-        counter[FREE_REGION] = region[r + FREE_NEXT]
-    else:
-        r = counter[REGIONS_END]
-        counter[REGIONS_END] = r + REGION
-    for field in range(PARENT, REGION):
-        region[r + field] = NONE
-    region[r + R_WANTED] = NO_TIME
-    region[r + R_QUEUED] = NO_TIME
-    region[r + BASE] = -counter[NOW]
-    m.region[r + SLOPE] = 1
-    return r
-
-
-@njit(nogil=True)
-def new_link(m, source, target, record, target_record, edge):
-    ref = m.counter[LINKS_END]
-    m.counter[LINKS_END] = ref + LINK
-    link = m.link
-    link[ref] = source
-    link[ref + 1] = target
-    link[ref + FAR] = record
-    link[ref + FAR + 1] = target_record
-    link[ref + EDGE] = edge
-    link[ref + ODD] = 0
-    return ref
-
-
-@njit(nogil=True)
-def link_nodes(m, u, v, edge):
-    node = m.node
-    u *= NODE
-    v *= NODE
-    return new_link(m, node[u + SOURCE], node[v + SOURCE], node[u + RECORD], node[v + RECORD], edge)
-
-
-@njit(nogil=True)
-def link_boundary(m, u, edge):
-    return new_link(m, m.node[NODE * u + SOURCE], NONE, m.node[NODE * u + RECORD], NONE, edge)
-
-
-@njit(nogil=True)
-def child_with(m, blossom, ref):
+@compiled
+def child_with(m: Memory, blossom: int, ref: int) -> int:
     """The child of a blossom at whose defect the link starts."""
     r = m.link[ref]
     while m.region[r + PARENT] != blossom:
@@ -107,103 +49,21 @@ def child_with(m, blossom, ref):
     return r
 
 
-@njit(nogil=True)
-def adopt(m, outer, inner, ref):
-    """Hang an inner region below an outer one; `ref` leads up."""
+@compiled
+def close_cycle(m: Memory, top: int, r: int, s: int, ref: int) -> None:
+    """Set NEXT round the cycle that the link r - s closes with the two tree paths up to `top`."""
     region = m.region
-    region[inner + UP] = outer
-    region[inner + UP_LINK] = ref
-    region[inner + SIBLING] = region[outer + KIDS]
-    region[outer + KIDS] = inner
-
-
-@njit(nogil=True)
-def pair(m, r, s, ref):
-    region = m.region
-    region[r + MATCH] = s
-    region[r + MATCH_LINK] = ref
-    region[s + MATCH] = r
-    region[s + MATCH_LINK] = ref ^ 1
-
-
-@njit(nogil=True)
-def augment(m, r, partner, ref):
-    """Match the outer region r with `partner` and flip the alternating path from r to its root."""
-    region = m.region
+    x, after, link = r, s, ref
     while True:
-        inner = region[r + MATCH]
-        region[r + MATCH] = partner
-        region[r + MATCH_LINK] = ref
-        if inner < 0:
-            break
-        r = region[inner + UP]
-        partner = inner
-        ref = region[inner + UP_LINK]
-        region[inner + MATCH] = r
-        region[inner + MATCH_LINK] = ref
-        ref ^= 1
-    m.counter[N_TREES] -= 1
-
-
-@njit(nogil=True)
-def dissolve(m, r):
-    """Freeze the whole tree of the outer region r. Call before its path is flipped."""
-    region, stack = m.region, m.stack
-    while region[r + MATCH] >= 0:
-        r = region[region[r + MATCH] + UP]
-    stack[0] = r
-    done = 0
-    size = 1
-    while done < size:
-        r = stack[done]
-        done += 1
-        set_slope(m, r, 0)
-        kid = region[r + KIDS]
-        region[r + KIDS] = NONE
-        while kid >= 0:
-            set_slope(m, kid, 0)
-            stack[size] = region[kid + MATCH]
-            size += 1
-            kid = region[kid + SIBLING]
-    # Outer regions only stopped growing; what lies round the inner ones must be told that they no longer yield.
-    # Except the root, every outer region of the tree came with its inner partner.
-    for i in range(1, size):
-        schedule_area(m, region[stack[i] + MATCH])
-
-
-@njit(nogil=True)
-def common_ancestor(m, r, s):
-    """Lowest outer region above two outer regions; NONE if they are in different trees."""
-    region = m.region
-    m.counter[STAMP] += 1
-    stamp = m.counter[STAMP]
-    while r >= 0 or s >= 0:
-        if r >= 0:
-            if region[r + MARK] == stamp:
-                return r
-            region[r + MARK] = stamp
-            inner = region[r + MATCH]
-            r = region[inner + UP] if inner >= 0 else NONE
-        r, s = s, r
-    return NONE
-
-
-@njit(nogil=True)
-def make_blossom(m, top, r, s, ref):
-    """Contract the odd cycle top .. r - s .. top of outer and inner regions into one outer region."""
-    region = m.region
-    blossom = new_region(m)
-    x, following, link = r, s, ref
-    while True:
-        region[x + NEXT] = following
+        region[x + NEXT] = after
         region[x + NEXT_LINK] = link
         if x == top:
             break
-        following = region[x + MATCH]
-        region[following + NEXT] = x
-        region[following + NEXT_LINK] = region[following + MATCH_LINK]
-        x = region[following + UP]
-        link = region[following + UP_LINK] ^ 1
+        after = region[x + MATCH]
+        region[after + NEXT] = x
+        region[after + NEXT_LINK] = region[after + MATCH_LINK]
+        x = region[after + UP]
+        link = region[after + UP_LINK] ^ 1
     x = s
     while x != top:
         inner = region[x + MATCH]
@@ -212,6 +72,14 @@ def make_blossom(m, top, r, s, ref):
         x = region[inner + UP]
         region[inner + NEXT] = x
         region[inner + NEXT_LINK] = region[inner + UP_LINK]
+
+
+@compiled
+def make_blossom(m: Memory, top: int, r: int, s: int, ref: int) -> None:
+    """Contract the odd cycle top .. r - s .. top of outer and inner regions into one outer region."""
+    region = m.region
+    close_cycle(m, top, r, s, ref)
+    blossom = new_region(m)
     region[blossom + CHILD] = top
     x = top
     while True:
@@ -237,8 +105,8 @@ def make_blossom(m, top, r, s, ref):
     schedule_area(m, blossom)
 
 
-@njit(nogil=True)
-def break_blossom(m, blossom):
+@compiled
+def break_blossom(m: Memory, blossom: int) -> None:
     """Expand an inner blossom of radius 0: the even way round becomes tree, the rest matched pairs."""
     region = m.region
     first = child_with(m, blossom, region[blossom + UP_LINK])
@@ -254,6 +122,7 @@ def break_blossom(m, blossom):
     while x != last:
         x = region[x + NEXT]
         steps += 1
+    # The cycle is linked one way only; where the even way runs against it, the tree is built from below.
     upwards = steps & 1
     start, end = (last, first) if upwards else (first, last)
     x = start
@@ -261,7 +130,6 @@ def break_blossom(m, blossom):
     while x != end:
         outer = region[x + NEXT]
         inner = region[outer + NEXT]
-        region[outer + KIDS] = NONE
         if upwards:
             adopt(m, outer, x, region[x + NEXT_LINK])
             pair(m, outer, inner, region[outer + NEXT_LINK])
@@ -271,7 +139,7 @@ def break_blossom(m, blossom):
         set_slope(m, outer, 1)
         set_slope(m, inner, -1)
         x = inner
-    _replace_kid(m, region[blossom + UP], blossom, first)
+    replace_kid(m, blossom, first)
     pair(m, last, region[blossom + MATCH], region[blossom + MATCH_LINK])
     x = region[end + NEXT]
     while x != start:
@@ -290,32 +158,26 @@ def break_blossom(m, blossom):
     m.counter[FREE_REGION] = blossom
 
 
-@njit(nogil=True)
-def _replace_kid(m, outer, old, new):
+@compiled
+def implode(m: Memory, r: int) -> None:
+    """An inner defect is squeezed to radius 0 between its tree neighbours: they touch through it."""
     region = m.region
-    region[new + UP] = outer
-    region[new + UP_LINK] = region[old + UP_LINK]
-    region[new + SIBLING] = region[old + SIBLING]
-    if region[outer + KIDS] == old:
-        region[outer + KIDS] = new
-        return
-    kid = region[outer + KIDS]
-    while region[kid + SIBLING] != old:
-        kid = region[kid + SIBLING]
-    region[kid + SIBLING] = new
+    above, below = region[r + UP], region[r + MATCH]
+    through = join_links(m, region[r + UP_LINK] ^ 1, region[r + MATCH_LINK])
+    make_blossom(m, above, above, below, through)
 
 
-@njit(nogil=True)
-def hit_boundary(m, r, ref):
+@compiled
+def hit_boundary(m: Memory, r: int, ref: int) -> None:
     dissolve(m, r)
     augment(m, r, BOUNDARY_MATCH, ref)
 
 
-@njit(nogil=True)
-def hit_region(m, r, s, ref):
+@compiled
+def hit_region(m: Memory, r: int, s: int, ref: int) -> None:
     """The growing region r meets s, which grows or is matched; `ref` leads from r to s."""
     region = m.region
-    if m.region[s + SLOPE] > 0:
+    if region[s + SLOPE] > 0:
         top = common_ancestor(m, r, s)
         if top >= 0:
             make_blossom(m, top, r, s, ref)
@@ -337,13 +199,3 @@ def hit_region(m, r, s, ref):
     set_slope(m, mate, 1)
     schedule_shrink(m, s)
     schedule_area(m, mate)
-
-
-@njit(nogil=True)
-def implode(m, r):
-    """An inner defect is squeezed to radius 0 between its tree neighbours: they touch through it."""
-    region = m.region
-    outer, below = region[r + UP], region[r + MATCH]
-    down, on = region[r + UP_LINK] ^ 1, region[r + MATCH_LINK]
-    joined = new_link(m, m.link[down], m.link[on ^ 1], down, on, COMPOSITE)
-    make_blossom(m, outer, outer, below, joined)

@@ -1,12 +1,10 @@
-"""Growth of regions on the detector graph: arrivals, collisions in the offing, and the queue of times to look.
+"""Growth of regions on the detector graph: arrivals, coming collisions, and the queue of times to look.
 
-A node is put in the queue with the earliest time at which something could happen there. Times may be too early,
-after a neighbour stopped growing, never too late; the look then finds nothing and puts the node back.
+A node is put in the queue with the earliest time at which something could happen there. The time may be too
+early, after a neighbour stopped growing, never too late; the look then finds nothing and puts the node back.
 """
 
 from __future__ import annotations
-
-from numba import njit
 
 from autoqec.decoders.backends._kernels.matching_state import (
     ARRIVAL,
@@ -38,11 +36,13 @@ from autoqec.decoders.backends._kernels.matching_state import (
     TOP,
     WANTED,
     WRAP,
+    Memory,
+    compiled,
 )
 
 
-@njit(nogil=True)
-def push(m, key):
+@compiled
+def push(m: Memory, key: int) -> None:
     heap = m.heap
     i = m.counter[HEAP_SIZE]
     m.counter[HEAP_SIZE] = i + 1
@@ -55,8 +55,8 @@ def push(m, key):
     heap[i] = key
 
 
-@njit(nogil=True)
-def pop(m):
+@compiled
+def pop(m: Memory) -> int:
     heap = m.heap
     size = m.counter[HEAP_SIZE] - 1
     m.counter[HEAP_SIZE] = size
@@ -76,8 +76,8 @@ def pop(m):
     return first
 
 
-@njit(nogil=True)
-def next_event(m, u):
+@compiled
+def next_event(m: Memory, u: int) -> tuple[int, int]:
     """Earliest (time, slot) at which node u meets a neighbour; slot -1 if it never does as things stand."""
     own, region, slots, weight = m.own, m.region, m.slots, m.weight
     mine = own[OWN * u + TOP]
@@ -85,15 +85,17 @@ def next_event(m, u):
     base = region[mine + BASE] + own[OWN * u + WRAP]
     best = NO_TIME
     best_slot = NONE
+    # Impossible meetings get a late time instead of a `continue`: a branch would be hard to predict.
     if slope > 0:
         for k in range(m.start[u], m.start[u + 1]):
             v = slots[2 * k]
             other = own[OWN * v + TOP]
             other_slope = region[other + SLOPE]
-            if other == mine or other_slope < 0:
-                continue
+            gap = weight[slots[2 * k + 1]] - base - region[other + BASE] - own[OWN * v + WRAP]
             # Two growing regions close the gap at twice the speed.
-            time = (weight[slots[2 * k + 1]] - base - region[other + BASE] - own[OWN * v + WRAP]) >> other_slope
+            time = gap >> (other_slope & 1)
+            if (other == mine) | (other_slope < 0):
+                time = NO_TIME
             if time < best:
                 best = time
                 best_slot = k
@@ -101,25 +103,25 @@ def next_event(m, u):
         for k in range(m.start[u], m.start[u + 1]):
             v = slots[2 * k]
             other = own[OWN * v + TOP]
-            if region[other + SLOPE] <= 0:
-                continue
             time = weight[slots[2 * k + 1]] - base - region[other + BASE] - own[OWN * v + WRAP]
+            if region[other + SLOPE] <= 0:
+                time = NO_TIME
             if time < best:
                 best = time
                 best_slot = k
     return best, best_slot
 
 
-@njit(nogil=True)
-def schedule(m, u, time):
+@compiled
+def schedule(m: Memory, u: int, time: int) -> None:
     m.node[NODE * u + WANTED] = time
     if time < m.node[NODE * u + QUEUED]:
         m.node[NODE * u + QUEUED] = time
         push(m, (time << m.id_bits) | u)
 
 
-@njit(nogil=True)
-def schedule_next(m, u):
+@compiled
+def schedule_next(m: Memory, u: int) -> None:
     time, slot = next_event(m, u)
     if slot >= 0:
         schedule(m, u, time)
@@ -127,8 +129,8 @@ def schedule_next(m, u):
         m.node[NODE * u + WANTED] = NO_TIME
 
 
-@njit(nogil=True)
-def schedule_shrink(m, r):
+@compiled
+def schedule_shrink(m: Memory, r: int) -> None:
     """An inner region next changes when its last node is left, or when its radius is used up."""
     last = m.region[r + SHELL]
     time = m.region[r + BASE]
@@ -140,36 +142,42 @@ def schedule_shrink(m, r):
         push(m, (time << m.id_bits) | (m.n + 1 + r // REGION))
 
 
-@njit(nogil=True)
-def occupy(m, u, r, radius, source, edge, back):
-    """Region r arrives at the empty node u over `edge` from the arrival `back`."""
+@compiled
+def occupy(m: Memory, r: int, u: int) -> int:
+    """The growing region r takes the empty node u; returns the record of the arrival, to be filled in."""
     rec = m.counter[RECORDS_END]
     m.counter[RECORDS_END] = rec + ARRIVED
-    record = m.record
-    record[rec + REC_NODE] = u
-    record[rec + REC_EDGE] = edge
-    record[rec + REC_BACK] = back
-    record[rec + REC_ODD] = 0
-    node = m.node
-    node[NODE * u + ARRIVAL] = radius
-    node[NODE * u + SOURCE] = source
-    node[NODE * u + RECORD] = rec
-    node[NODE * u + SHELL_PREV] = m.region[r + SHELL]
+    radius = m.region[r + BASE] + m.counter[NOW]
+    m.record[rec + REC_NODE] = u
+    m.record[rec + REC_ODD] = 0
+    m.node[NODE * u + ARRIVAL] = radius
+    m.node[NODE * u + RECORD] = rec
+    m.node[NODE * u + SHELL_PREV] = m.region[r + SHELL]
     m.region[r + SHELL] = u
     m.own[OWN * u + TOP] = r
     m.own[OWN * u + WRAP] = -radius
+    return rec
 
 
-@njit(nogil=True)
-def arrive(m, u, v, edge):
-    """The growing region at u takes the empty neighbour v."""
-    r = m.own[OWN * u + TOP]
-    radius = m.region[r + BASE] + m.counter[NOW]
-    occupy(m, v, r, radius, m.node[NODE * u + SOURCE], edge, m.node[NODE * u + RECORD])
+@compiled
+def place_defect(m: Memory, r: int, u: int) -> None:
+    """The new region r starts at its defect u."""
+    rec = occupy(m, r, u)
+    m.record[rec + REC_BACK] = NONE
+    m.node[NODE * u + SOURCE] = r
 
 
-@njit(nogil=True)
-def leave(m, r):
+@compiled
+def arrive(m: Memory, u: int, v: int, edge: int) -> None:
+    """The region that grows at u takes the empty neighbour v."""
+    rec = occupy(m, m.own[OWN * u + TOP], v)
+    m.record[rec + REC_EDGE] = edge
+    m.record[rec + REC_BACK] = m.node[NODE * u + RECORD]
+    m.node[NODE * v + SOURCE] = m.node[NODE * u + SOURCE]
+
+
+@compiled
+def leave(m: Memory, r: int) -> int:
     """The shrinking region r leaves the node it reached last; returns the node."""
     u = m.region[r + SHELL]
     m.region[r + SHELL] = m.node[NODE * u + SHELL_PREV]
@@ -178,8 +186,8 @@ def leave(m, r):
     return u
 
 
-@njit(nogil=True)
-def following(m, r, root):
+@compiled
+def following(m: Memory, r: int, root: int) -> int:
     """Next region of the walk through `root` and all blossom children below it; NONE after the last."""
     region = m.region
     if region[r + CHILD] >= 0:
@@ -193,8 +201,8 @@ def following(m, r, root):
     return NONE
 
 
-@njit(nogil=True)
-def schedule_area(m, root):
+@compiled
+def schedule_area(m: Memory, root: int) -> None:
     """Look anew at all nodes of a region that began to grow or ceased to shrink."""
     r = root
     while r >= 0:
@@ -205,8 +213,8 @@ def schedule_area(m, root):
         r = following(m, r, root)
 
 
-@njit(nogil=True)
-def hand_area(m, root, top, shift):
+@compiled
+def hand_area(m: Memory, root: int, top: int, shift: int) -> None:
     """Give all nodes of `root` to the top region `top`, keeping the distance grown past each."""
     r = root
     while r >= 0:
@@ -218,8 +226,8 @@ def hand_area(m, root, top, shift):
         r = following(m, r, root)
 
 
-@njit(nogil=True)
-def set_slope(m, r, slope):
+@compiled
+def set_slope(m: Memory, r: int, slope: int) -> None:
     """Change the speed of r from now on; the radius is continuous."""
     now = m.counter[NOW]
     m.region[r + BASE] += (m.region[r + SLOPE] - slope) * now

@@ -9,7 +9,7 @@ from __future__ import annotations
 import operator
 from typing import Any
 
-import llvmlite.ir as ir
+from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic, models, overload, register_model

@@ -1,0 +1,295 @@
+"""Exact minimum-weight perfect matching in which every shot has its own edge weights.
+
+A correction is a set of edges whose ends, counted mod 2 with the boundary free, are the shot's defects; the
+answer is one of least total weight. Weights are log odds and may be negative: such edges are flipped into the
+correction beforehand and cost |w| to take out again, which leaves the optimum unchanged.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from autoqec.decoders.backends._kernels.matching_batch import BAD_WEIGHT, Batch
+from autoqec.decoders.backends._kernels.matching_engine import Engine
+from autoqec.decoders.backends._kernels.matching_gauge import (
+    boundary_gauge,
+    observable_as_detector,
+    unmatchable_detectors,
+)
+from autoqec.decoders.backends._kernels.matching_grow import SOLVED, UNMATCHABLE
+from autoqec.envs.problem import BOUNDARY, F64, I32, U8, MatchingGraph
+from autoqec.errors import InputError
+
+Weights = npt.NDArray[np.float32] | npt.NDArray[np.float64]
+
+MAX_DETECTORS = 1 << 20
+"""Leaves at least 16 bits for the weights beside time and node in a 64-bit queue entry."""
+
+
+@dataclass(frozen=True, eq=False)
+class MatchingSolutions:
+    """The correction of each shot.
+
+    edges: [shots, ceil(n_edges / 8)] packed. observables: [shots, ceil(n_observables / 8)] packed, what the
+    correction flips. weights: [shots] sum of the weights of its edges, negative ones included.
+    """
+
+    edges: U8
+    observables: U8
+    weights: F64
+
+
+@dataclass(frozen=True, eq=False)
+class LogicalClasses:
+    """The cheapest correction of a shot that leaves the observable alone (0) and that flips it (1).
+
+    edges: [shots, 2, ceil(n_edges / 8)] packed. weights: [shots, 2]; infinite, and no edges, where the class
+    has no correction.
+    """
+
+    edges: U8
+    weights: F64
+
+    @property
+    def gap(self) -> F64:
+        """[shots] weight of class 1 less weight of class 0: positive where "not flipped" is likelier."""
+        gap: F64 = self.weights[:, 1] - self.weights[:, 0]
+        return gap
+
+
+class PerShotMatcher:
+    """Exact minimum-weight perfect matching with weights given per shot.
+
+    The search runs on integers: a shot's weights are rounded to multiples of a power of two, about 2**-36 of
+    the largest at a thousand detectors, and the answer is optimal up to that. For an edge that must not be
+    used write `inf`: a huge number would coarsen the grid of all others.
+
+    Args:
+        n_detectors: number of detectors.
+        ends: [n_edges, 2] detectors of each edge; `ends[e, 1] == BOUNDARY` (-1) marks a boundary edge. Of
+            parallel edges the one that is cheaper in the shot is used.
+        observables: [n_edges, n_observables] bool, which observables each edge flips.
+
+    Instances may be used from several threads at once, and pickled.
+    """
+
+    def __init__(self, n_detectors: int, ends: I32, observables: npt.NDArray[np.bool_]) -> None:
+        self.n_detectors = int(n_detectors)
+        self.ends = _checked_ends(self.n_detectors, ends)
+        self.observables = _checked_observables(len(self.ends), observables)
+        self._masks = _read_only(np.packbits(self.observables, axis=1, bitorder="little"))
+        self._engine = Engine(self.n_detectors, self.ends)
+        self._class_engines: dict[int, tuple[Engine, U8]] = {}
+
+    @classmethod
+    def from_graph(cls, graph: MatchingGraph, n_detectors: int) -> PerShotMatcher:
+        """Matcher on the graph of a decoding problem; its priors are not used."""
+        return cls(n_detectors, graph.ends, graph.observables)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.n_detectors, self.ends, self.observables)
+
+    @property
+    def n_edges(self) -> int:
+        return int(self.ends.shape[0])
+
+    @property
+    def n_observables(self) -> int:
+        return int(self.observables.shape[1])
+
+    def decode(self, detectors: U8, weights: Weights, *, threads: int | None = None) -> U8:
+        """Predicted observables, [shots, ceil(n_observables / 8)] packed.
+
+        Args:
+            detectors: [shots, ceil(n_detectors / 8)] packed, little bit order.
+            weights: [shots, n_edges], or [n_edges] for all shots.
+            threads: by default one per available core. The answer does not depend on it.
+        """
+        batch = self._match(self._engine, self._checked_detectors(detectors), weights, threads, edges=False)
+        self._refuse_unmatchable(batch, batch.status == UNMATCHABLE)
+        observables: U8 = batch.observables
+        return observables
+
+    def decode_to_edges(
+        self, detectors: U8, weights: Weights, *, threads: int | None = None
+    ) -> MatchingSolutions:
+        """The corrections themselves, with their weights. Arguments as for `decode`."""
+        batch = self._match(self._engine, self._checked_detectors(detectors), weights, threads, edges=True)
+        self._refuse_unmatchable(batch, batch.status == UNMATCHABLE)
+        return MatchingSolutions(batch.edges, batch.observables, batch.totals)
+
+    def logical_classes(
+        self, detectors: U8, weights: Weights, *, observable: int = 0, threads: int | None = None
+    ) -> LogicalClasses:
+        """The cheapest correction for either value of one observable. Arguments as for `decode`.
+
+        The observable becomes one more detector. That is exact where it can be moved to the boundary: no
+        cycle of edges between detectors may flip it. So it is for the memory experiments of surface and
+        repetition codes; the graph of a toric code is refused.
+        """
+        engine, gauge = self._class_engine(observable)
+        detectors = self._checked_detectors(detectors)
+        n = self.n_detectors
+        with_observable = np.zeros((len(detectors), n // 8 + 1), dtype=np.uint8)
+        with_observable[:, : detectors.shape[1]] = detectors
+        # The observable of a correction: what it flips in this gauge, plus the parity of the defects in `gauge`.
+        parity = np.bitwise_count(detectors & gauge).sum(axis=1) & 1
+        with_observable[:, -1] |= (parity << (n % 8)).astype(np.uint8)
+        batches = []
+        for _ in (0, 1):
+            batches.append(self._match(engine, with_observable, weights, threads, edges=True))
+            with_observable[:, -1] ^= np.uint8(1 << (n % 8))
+        missing = np.stack([b.status == UNMATCHABLE for b in batches], axis=1)
+        self._refuse_unmatchable(batches[0]._replace(detectors=detectors), missing[:, 0] & missing[:, 1])
+        edges = np.stack([b.edges for b in batches], axis=1)
+        totals = np.stack([b.totals for b in batches], axis=1)
+        edges[missing] = 0
+        totals[missing] = np.inf
+        return LogicalClasses(edges, totals)
+
+    def _match(
+        self, engine: Engine, detectors: U8, weights: Weights, threads: int | None, *, edges: bool
+    ) -> Batch:
+        """Run a batch; an unusable weight raises, shots without a matching stay marked in `status`."""
+        if threads is not None and threads < 1:
+            raise InputError(
+                f"threads is {threads}", where="threads", mend="give 1 or more, or None for all cores"
+            )
+        shots = len(detectors)
+        weights = self._checked_weights(weights, shots)
+        single = weights.dtype == np.float32
+        # All inputs go in read-only, so that writable and read-only arrays need only one compiled kernel.
+        batch = Batch(
+            detectors=_read_only(detectors),
+            single=_read_only(weights if single else np.empty((0, self.n_edges), dtype=np.float32)),
+            double=_read_only(np.empty((0, self.n_edges)) if single else weights),
+            masks=self._masks,
+            observables=np.zeros((shots, self._masks.shape[1]), dtype=np.uint8),
+            edges=np.zeros((shots, (self.n_edges + 7) // 8) if edges else (1, 0), dtype=np.uint8),
+            totals=np.zeros(shots, dtype=np.float64),
+            status=np.full(shots, SOLVED, dtype=np.uint8),
+        )
+        if shots:
+            engine.run(batch, threads)
+        bad = np.flatnonzero(batch.status == BAD_WEIGHT)
+        if len(bad):
+            shot = int(bad[0]) % len(weights)
+            edge = int(np.flatnonzero(np.isnan(weights[shot]) | (weights[shot] == -np.inf))[0])
+            raise InputError(
+                f"the weight of edge {edge} in shot {int(bad[0])} is {weights[shot, edge]}",
+                where="weights",
+                mend="give finite log odds; +inf marks an edge that must not be used",
+            )
+        return batch
+
+    def _class_engine(self, observable: int) -> tuple[Engine, U8]:
+        if observable not in self._class_engines:
+            if not 0 <= observable < self.n_observables:
+                raise InputError(
+                    f"observable {observable} does not exist",
+                    where="observable",
+                    mend=f"this graph has {self.n_observables} observable(s), counted from 0",
+                )
+            mask = self.observables[:, observable]
+            gauge = boundary_gauge(self.n_detectors, self.ends, mask)
+            if gauge is None:
+                raise InputError(
+                    f"observable {observable} is flipped by a cycle of edges between detectors, "
+                    "so it cannot be moved to the boundary",
+                    where="logical_classes",
+                    mend="use decode or decode_to_edges, which need no such structure",
+                )
+            ends = observable_as_detector(self.n_detectors, self.ends, mask, gauge)
+            packed = np.packbits(gauge, bitorder="little")
+            self._class_engines[observable] = Engine(self.n_detectors + 1, ends), packed
+        return self._class_engines[observable]
+
+    def _checked_detectors(self, detectors: U8) -> U8:
+        width = (self.n_detectors + 7) // 8
+        detectors = np.ascontiguousarray(detectors)
+        if detectors.dtype != np.uint8 or detectors.ndim != 2 or detectors.shape[1] != width:
+            raise InputError(
+                f"got {detectors.dtype} of shape {detectors.shape} for {self.n_detectors} detectors",
+                where="detectors",
+                mend=f"give uint8 [shots, {width}], as np.packbits(bits, axis=1, bitorder='little') does",
+            )
+        if self.n_detectors % 8:
+            stray = np.flatnonzero(detectors[:, -1] >> np.uint8(self.n_detectors % 8))
+            if len(stray):
+                raise InputError(
+                    f"shot {int(stray[0])} has bits set beyond detector {self.n_detectors - 1}",
+                    where="detectors",
+                    mend="check the number of detectors, and that bits are packed in little order",
+                )
+        return detectors
+
+    def _checked_weights(self, weights: Weights, shots: int) -> Weights:
+        given = np.asarray(weights)
+        if given.dtype.kind not in "fiu" or given.shape not in {(self.n_edges,), (shots, self.n_edges)}:
+            raise InputError(
+                f"got {given.dtype} of shape {given.shape} for {shots} shots and {self.n_edges} edges",
+                where="weights",
+                mend=f"give floats [{shots}, {self.n_edges}], or [{self.n_edges}] for all shots",
+            )
+        rows: Weights
+        if given.dtype == np.float32:
+            rows = np.ascontiguousarray(given, dtype=np.float32)
+        else:
+            rows = np.ascontiguousarray(given, dtype=np.float64)
+        return rows.reshape(1, self.n_edges) if rows.ndim == 1 else rows
+
+    def _refuse_unmatchable(self, batch: Batch, without: npt.NDArray[np.bool_]) -> None:
+        stuck = np.flatnonzero(without)
+        if not len(stuck):
+            return
+        shot = int(stuck[0])
+        weights = batch.single if len(batch.single) else batch.double
+        usable = self.ends[weights[shot % len(weights)] < np.inf]
+        bits = np.unpackbits(batch.detectors[shot], count=self.n_detectors, bitorder="little")
+        found = unmatchable_detectors(self.n_detectors, usable, bits.astype(np.bool_))
+        shown = " ".join(f"D{d}" for d in found[:8]) + (" ..." if len(found) > 8 else "")
+        raise InputError(
+            f"shot {shot} has no correction: an odd number of defects is cut off from the boundary ({shown})",
+            where="detectors",
+            mend="check that the shots belong to this graph, or leave a usable edge to the boundary",
+        )
+
+
+def _read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def _checked_ends(n: int, ends: I32) -> I32:
+    if not 0 <= n <= MAX_DETECTORS:
+        raise InputError(f"{n} detectors", where="n_detectors", mend=f"0 to {MAX_DETECTORS} are possible")
+    ends = np.asarray(ends)
+    if ends.dtype.kind not in "iu" or ends.ndim != 2 or ends.shape[1] != 2:
+        raise InputError(
+            f"got {ends.dtype} of shape {ends.shape}", where="ends", mend="give integers [n_edges, 2]"
+        )
+    wrong = (ends[:, 0] < 0) | (ends >= n).any(axis=1) | (ends[:, 1] < BOUNDARY) | (ends[:, 0] == ends[:, 1])
+    if wrong.any():
+        edge = int(np.flatnonzero(wrong)[0])
+        raise InputError(
+            f"edge {edge} joins {ends[edge, 0]} and {ends[edge, 1]}, with {n} detectors",
+            where="ends",
+            mend=f"join two different detectors below {n}, or put {BOUNDARY} second for the boundary",
+        )
+    return np.ascontiguousarray(ends, dtype=np.int32)
+
+
+def _checked_observables(n_edges: int, observables: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    observables = np.asarray(observables)
+    if observables.dtype != np.bool_ or observables.ndim != 2 or len(observables) != n_edges:
+        raise InputError(
+            f"got {observables.dtype} of shape {observables.shape} for {n_edges} edges",
+            where="observables",
+            mend=f"give bool [{n_edges}, n_observables]",
+        )
+    return observables

@@ -1,0 +1,165 @@
+"""`autoqec decode` on shots that the real `stim` command wrote, in each of its formats."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import stim
+
+STIM = [sys.executable, "-c", "import stim, sys; sys.exit(stim.main(command_line_args=sys.argv[1:]))"]
+FORMATS = ["01", "b8", "r8", "hits", "dets", "ptb64"]
+SHOTS = 640  # a multiple of 64, as ptb64 asks
+
+
+def autoqec(*arguments: str, stdin: bytes | None = None) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        [sys.executable, "-m", "autoqec", "decode", *arguments],
+        input=stdin,
+        capture_output=True,
+        check=False,
+        env=os.environ,
+    )
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("decode")
+    circuit = stim.Circuit.generated(
+        "surface_code:rotated_memory_z", distance=3, rounds=3, after_clifford_depolarization=0.02
+    )
+    circuit.to_file(folder / "c.stim")
+    circuit.detector_error_model(decompose_errors=True).to_file(folder / "m.dem")
+    for form in FORMATS:
+        command = [
+            "detect",
+            "--shots",
+            str(SHOTS),
+            "--seed",
+            "7",
+            "--in",
+            str(folder / "c.stim"),
+            "--out_format",
+            form,
+        ]
+        subprocess.run([*STIM, *command, "--out", str(folder / f"shots.{form}")], check=True)
+    subprocess.run(
+        [
+            *STIM,
+            "detect",
+            "--shots",
+            str(SHOTS),
+            "--seed",
+            "7",
+            "--in",
+            str(folder / "c.stim"),
+            "--append_observables",
+        ]
+        + ["--out_format", "b8", "--out", str(folder / "with_obs.b8")],
+        check=True,
+    )
+    return folder
+
+
+@pytest.fixture(scope="module")
+def reference(files: Path) -> str:
+    done = autoqec(
+        "--dem",
+        str(files / "m.dem"),
+        "--in",
+        str(files / "shots.01"),
+        "--decoder",
+        "pymatching",
+        "--out",
+        "-",
+    )
+    assert done.returncode == 0, done.stderr
+    text = done.stdout.decode()
+    assert len(text.splitlines()) == SHOTS
+    assert "1" in text
+    return text
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_every_format_in(files: Path, reference: str, form: str) -> None:
+    done = autoqec(
+        "--dem", str(files / "m.dem"), "--in", str(files / f"shots.{form}"), "--in-format", form,
+        "--decoder", "pymatching", "--out", "-",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.decode() == reference
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_every_format_out(files: Path, reference: str, tmp_path: Path, form: str) -> None:
+    out = tmp_path / "obs"
+    done = autoqec(
+        "--dem", str(files / "m.dem"), "--in", str(files / "shots.01"), "--decoder", "pymatching",
+        "--out", str(out), "--out-format", form,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    read = stim.read_shot_data_file(path=str(out), format=form, num_observables=1)
+    assert "".join("1\n" if bit else "0\n" for bit in read[:, 0]) == reference
+
+
+def test_piped_from_stim(files: Path) -> None:
+    piped = subprocess.run(
+        [
+            *STIM,
+            "detect",
+            "--shots",
+            "200",
+            "--in",
+            str(files / "c.stim"),
+            "--append_observables",
+            "--out_format",
+            "b8",
+        ],
+        check=True,
+        capture_output=True,
+    ).stdout
+    done = autoqec(
+        "--dem", str(files / "m.dem"), "--in", "-", "--in-format", "b8", "--decoder", "belief_matching",
+        "--out", "-", "--in-includes-observables", stdin=piped,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.splitlines()) == 200
+    assert b"failures in 200 shots" in done.stderr
+
+
+def test_bad_input_is_one_error_and_no_file(files: Path, tmp_path: Path) -> None:
+    good = {
+        "--dem": str(files / "m.dem"),
+        "--in": str(files / "shots.b8"),
+        "--in-format": "b8",
+        "--decoder": "pymatching",
+    }
+    cut = tmp_path / "cut.b8"
+    cut.write_bytes((files / "shots.b8").read_bytes()[:-1])
+    other = tmp_path / "other.dem"
+    other.write_text("error(0.1) D30 L0\n")
+    short = tmp_path / "short.01"
+    short.write_text("0101\n")
+    cases = {
+        "truncated": {"--in": str(cut)},
+        "wrong detector count": {"--in": str(short), "--in-format": "01"},
+        "missing shots": {"--in": str(tmp_path / "none")},
+        "missing model": {"--dem": str(tmp_path / "none.dem")},
+        "unknown decoder": {"--decoder": "oracle"},
+        "order of a decoder without": {"--decoder": "pymatching-3"},
+    }
+    out = tmp_path / "out.01"
+    for case, changes in cases.items():
+        arguments = [part for pair in {**good, **changes}.items() for part in pair]
+        done = autoqec(*arguments, "--out", str(out))
+        assert done.returncode == 2, case
+        assert done.stderr.decode().startswith("error: "), case
+        assert b"Traceback" not in done.stderr, case
+        assert not out.exists(), case
+    assert (
+        b"pymatching_correlated"
+        in autoqec(
+            *[part for pair in {**good, "--decoder": "oracle"}.items() for part in pair], "--out", str(out)
+        ).stderr
+    )

@@ -1,0 +1,143 @@
+"""Paired evaluation: the same shots for everyone, whatever the workers, the interruptions and the order."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pymatching
+import pytest
+
+from autoqec.decoders.baselines.registry import DecoderChoice
+from autoqec.decoders.paired import Evaluator
+from autoqec.decoders.paired.evaluate import CHUNK
+from autoqec.envs.load import load_env
+from autoqec.envs.packing import unpack
+from autoqec.envs.seeds import derive_seed
+from autoqec.errors import InputError
+
+PLAIN, CORRELATED = DecoderChoice("pymatching"), DecoderChoice("pymatching_correlated")
+P = 0.01
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("AUTOQEC_CACHE", str(tmp_path / "cache"))
+
+
+def run(shots: int, *choices: DecoderChoice, workers: int = 1, **options):
+    with Evaluator(load_env("surface_d3_depol"), workers=workers, **options) as evaluator:
+        return evaluator.run(P, choices, shots)
+
+
+def test_failures_are_those_of_pymatching_itself() -> None:
+    env = load_env("surface_d3_depol")
+    shots = 2 * CHUNK + 100
+    result = run(shots, PLAIN)
+    circuit = env.circuit(P)
+    matching = pymatching.Matching.from_detector_error_model(
+        circuit.detector_error_model(decompose_errors=True)
+    )
+    wrong = []
+    for label in range(3):
+        sampled = env.sampler(P).sample(CHUNK, derive_seed("baseline", env.stream(P), label))
+        predicted = matching.decode_batch(unpack(sampled.detectors, circuit.num_detectors))
+        wrong.append((predicted != unpack(sampled.observables, 1)).any(axis=1))
+    expected = np.concatenate(wrong)[:shots]
+    assert (np.unpackbits(result.failures["pymatching"], count=shots, bitorder="little") == expected).all()
+    assert result.count("pymatching") == expected.sum()
+
+
+def test_workers_change_nothing() -> None:
+    alone = run(5 * CHUNK + 8, PLAIN, CORRELATED, store=False)
+    many = run(5 * CHUNK + 8, PLAIN, CORRELATED, workers=2, store=False)
+    assert alone.shots == many.shots == 5 * CHUNK + 8
+    for name in alone.failures:
+        assert (alone.failures[name] == many.failures[name]).all()
+
+
+def test_later_decoders_join_the_same_shots() -> None:
+    run(2 * CHUNK, PLAIN)
+    later = run(3 * CHUNK, PLAIN, CORRELATED)
+    together = run(3 * CHUNK, PLAIN, CORRELATED, store=False)
+    for name in together.failures:
+        assert (later.failures[name] == together.failures[name]).all()
+    assert later.pair("pymatching", "pymatching_correlated") == together.pair(
+        "pymatching", "pymatching_correlated"
+    )
+
+
+def test_second_run_decodes_nothing_again() -> None:
+    first = run(CHUNK + 5, PLAIN)
+    again = run(CHUNK + 5, PLAIN)
+    fewer = run(100, PLAIN)
+    assert (first.reused, again.reused, fewer.reused) == (0, CHUNK + 5, 100)
+    assert again.count("pymatching") == first.count("pymatching")
+    assert fewer.count("pymatching") == int(
+        np.unpackbits(first.failures["pymatching"], count=100, bitorder="little").sum()
+    )
+
+
+def test_partial_chunks_extend_to_the_same_shots() -> None:
+    run(1000, PLAIN)
+    extended = run(2 * CHUNK, PLAIN)
+    assert (
+        extended.failures["pymatching"] == run(2 * CHUNK, PLAIN, store=False).failures["pymatching"]
+    ).all()
+
+
+def test_counts_add_up() -> None:
+    result = run(3 * CHUNK, PLAIN, CORRELATED)
+    only_plain, only_correlated, both = result.pair("pymatching", "pymatching_correlated")
+    assert only_plain + both == result.count("pymatching")
+    assert only_correlated + both == result.count("pymatching_correlated")
+    low, high = result.interval("pymatching")
+    assert low < result.ler("pymatching") < high
+
+
+def test_zero_shots_are_an_empty_answer() -> None:
+    result = run(0, PLAIN)
+    assert (result.shots, result.count("pymatching")) == (0, 0)
+    assert result.interval("pymatching") == (0.0, 1.0)
+
+
+def test_bad_requests() -> None:
+    with pytest.raises(InputError, match="-1"):
+        run(-1, PLAIN)
+    with pytest.raises(InputError, match="twice"):
+        run(10, PLAIN, PLAIN)
+
+
+def test_damaged_store_is_not_trusted(tmp_path) -> None:
+    first = run(CHUNK, PLAIN)
+    (path,) = (tmp_path / "cache" / "failures").rglob("*.bin")
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 0xFF
+    path.write_bytes(bytes(data))
+    again = run(CHUNK, PLAIN)
+    assert again.reused == 0
+    assert again.count("pymatching") == first.count("pymatching")
+
+
+def test_ctrl_c_keeps_what_was_done(tmp_path: Path) -> None:
+    """The real command, interrupted by a real signal, then run again."""
+    arguments = [sys.executable, "-m", "autoqec", "baseline", "surface_d5_depol", "--p", "0.005"]
+    arguments += ["--decoders", "pymatching", "--shots", "400000000", "--workers", "2", "--json"]
+    process = subprocess.Popen(
+        arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ
+    )
+    failures = tmp_path / "cache" / "failures"
+    deadline = time.monotonic() + 120
+    while not (failures.exists() and any(failures.rglob("*.bin"))) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert '"interrupted": true' in out
+    assert "run the same command again" in err
+    with Evaluator(load_env("surface_d5_depol"), workers=1) as evaluator:
+        resumed = evaluator.run(0.005, [PLAIN], CHUNK)
+    assert resumed.reused == CHUNK

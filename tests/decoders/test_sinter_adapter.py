@@ -1,0 +1,176 @@
+"""Every baseline inside the real sinter, and recorded shots through the real stim command."""
+
+import csv
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import sinter
+import stim
+
+from autoqec.decoders.baselines.registry import choose, registry, unavailable
+from autoqec.decoders.sinter_adapter import SinterDecoder, decoders
+from autoqec.envs.packing import pack
+from autoqec.errors import UnavailableError
+
+AVAILABLE = [c for c in choose(registry(), (0, 10), where="test") if unavailable(c) is None]
+IDS = [choice.name for choice in AVAILABLE]
+
+
+def circuit(distance: int = 3, p: float = 0.01) -> stim.Circuit:
+    return stim.Circuit.generated(
+        "surface_code:rotated_memory_z",
+        distance=distance,
+        rounds=distance,
+        after_clifford_depolarization=p,
+        before_round_data_depolarization=p,
+        before_measure_flip_probability=p,
+        after_reset_flip_probability=p,
+    )
+
+
+def test_every_entry_is_offered_installed_or_not() -> None:
+    names = decoders()
+    assert {"autoqec_" + entry for entry in registry() if entry != "bposd"} <= set(names)
+    assert {"autoqec_bposd-0", "autoqec_bposd-10"} <= set(names)
+    for name, decoder in names.items():
+        if unavailable(decoder.factory) is not None:
+            with pytest.raises(UnavailableError, match="pip install"):
+                decoder.compile_decoder_for_dem(dem=circuit().detector_error_model(decompose_errors=True))
+        assert name.startswith("autoqec_")
+
+
+@pytest.mark.parametrize("choice", AVAILABLE, ids=IDS)
+class TestConformance:
+    """What sinter asks of a decoder, for every entry."""
+
+    def compiled(self, choice, dem):
+        return SinterDecoder(choice).compile_decoder_for_dem(dem=dem)
+
+    def test_no_shots(self, choice) -> None:
+        dem = circuit().detector_error_model(decompose_errors=True)
+        out = self.compiled(choice, dem).decode_shots_bit_packed(
+            bit_packed_detection_event_data=np.zeros((0, 3), dtype=np.uint8)
+        )
+        assert out.shape == (0, 1)
+
+    @pytest.mark.parametrize(
+        "text", ["", "error(0.1) L0", "error(0.1) D0", "detector D0\nlogical_observable L8"]
+    )
+    def test_nothing_to_decode(self, choice, text) -> None:
+        dem = stim.DetectorErrorModel(text)
+        shots = np.zeros((5, (dem.num_detectors + 7) // 8), dtype=np.uint8)
+        out = self.compiled(choice, dem).decode_shots_bit_packed(bit_packed_detection_event_data=shots)
+        assert out.shape == (5, (dem.num_observables + 7) // 8)
+        assert not out.any()
+
+    @pytest.mark.parametrize("n", [7, 8, 9, 16, 17])
+    def test_widths_around_a_byte(self, choice, n) -> None:
+        """A repetition code of n checks: single flips are decoded right whatever the padding."""
+        lines = [f"error(0.05) D{i} D{i + 1}" for i in range(n - 1)] + [
+            "error(0.05) D0 L0",
+            f"error(0.05) D{n - 1}",
+        ]
+        dem = stim.DetectorErrorModel("\n".join(lines))
+        detectors = np.zeros((n + 1, n), dtype=bool)
+        expected = np.zeros((n + 1, 1), dtype=bool)
+        for i in range(n - 1):
+            detectors[i, [i, i + 1]] = True
+        detectors[n - 1, 0] = expected[n - 1, 0] = True
+        detectors[n, n - 1] = True
+        out = self.compiled(choice, dem).decode_shots_bit_packed(
+            bit_packed_detection_event_data=pack(detectors)
+        )
+        assert (out == pack(expected)).all()
+
+    def test_nine_observables(self, choice) -> None:
+        dem = stim.DetectorErrorModel("\n".join(f"error(0.1) D{i} L{i}" for i in range(9)))
+        detectors = pack(np.eye(9, dtype=bool))
+        out = self.compiled(choice, dem).decode_shots_bit_packed(bit_packed_detection_event_data=detectors)
+        assert (out == detectors).all()
+
+    def test_better_than_no_correction(self, choice) -> None:
+        noisy = circuit()
+        dem = noisy.detector_error_model(decompose_errors=True)
+        detectors, actual = noisy.compile_detector_sampler(seed=5).sample(
+            1500, separate_observables=True, bit_packed=True
+        )
+        out = self.compiled(choice, dem).decode_shots_bit_packed(bit_packed_detection_event_data=detectors)
+        assert (out != actual).any(axis=1).mean() < 0.5 * (actual != 0).any(axis=1).mean()
+
+    def test_repeat_blocks_and_shifts(self, choice) -> None:
+        folded = stim.DetectorErrorModel(
+            "error(0.1) D0 L0\nrepeat 5 {\n error(0.1) D0 D1\n shift_detectors 1\n}\nerror(0.1) D0"
+        )
+        shots = pack(np.array([[1, 0, 0, 0, 0, 0], [0, 0, 0, 0, 0, 1], [0, 1, 1, 0, 0, 0]], dtype=bool))
+        out = self.compiled(choice, folded).decode_shots_bit_packed(bit_packed_detection_event_data=shots)
+        assert out.tolist() == [[1], [0], [0]]
+
+
+def test_real_sinter_collects(tmp_path: Path) -> None:
+    circuit().to_file(tmp_path / "d=3,p=0.01.stim")
+    names = [f"autoqec_{choice.name}" for choice in AVAILABLE if choice.name not in ("bposd-10",)]
+    done = subprocess.run(
+        [
+            str(Path(sys.executable).with_name("sinter")),
+            "collect",
+            "--circuits",
+            str(tmp_path / "d=3,p=0.01.stim"),
+        ]
+        + ["--decoders", "pymatching", *names]
+        + ["--custom_decoders_module_function", "autoqec.decoders.sinter_adapter:decoders"]
+        + [
+            "--max_shots",
+            "2000",
+            "--max_errors",
+            "100000",
+            "--processes",
+            "2",
+            "--save_resume_filepath",
+            str(tmp_path / "stats.csv"),
+        ]
+        + ["--metadata_func", "auto"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ,
+    )
+    assert done.returncode == 0, done.stderr
+    stats = {s.decoder: s for s in sinter.stats_from_csv_files(tmp_path / "stats.csv")}
+    assert set(stats) == {"pymatching", *names}
+    assert all(s.shots == 2000 and 0 < s.errors < 300 for s in stats.values())
+
+
+def test_own_csv_is_read_by_sinter(tmp_path: Path) -> None:
+    path = tmp_path / "own.csv"
+    arguments = [
+        "baseline",
+        "surface_d3_depol",
+        "--p",
+        "0.01",
+        "--shots",
+        "3000",
+        "--decoders",
+        "pymatching_correlated",
+    ]
+    done = subprocess.run(
+        [sys.executable, "-m", "autoqec", *arguments, "--workers", "1", "--csv", str(path), "--json"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ,
+    )
+    assert done.returncode == 0, done.stderr
+    rows = {row["decoder"]: row for row in json.loads(done.stdout)["rows"]}
+    read = {s.decoder: s for s in sinter.stats_from_csv_files(path)}
+    assert set(read) == set(rows) == {"pymatching", "pymatching_correlated"}
+    for name, stats in read.items():
+        assert (stats.shots, stats.errors) == (rows[name]["shots"], rows[name]["failures"])
+        assert stats.json_metadata["p"] == 0.01
+        assert stats.json_metadata["decoder_identity"].startswith(f"{name}/pymatching-")
+    with path.open() as file:
+        assert len({row["strong_id"] for row in csv.DictReader(file)}) == 2

@@ -1,0 +1,173 @@
+"""Each tier that this machine has is tried for real. The one without walls shows that the probe can fail."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autoqec.sandbox import tiers
+from autoqec.sandbox._launch import REFUSED
+from autoqec.sandbox.tiers import TIERS, Tier, TierReport, Unconfined, best, probe
+
+CONFINING = [tier for tier in TIERS if tier.confines]
+
+
+def _run(tier: Tier, code: str, *, cwd: Path, **options: Any) -> subprocess.CompletedProcess[str]:
+    argv = tier.wrap([sys.executable, "-I", "-c", code], **options)
+    return subprocess.run(argv, cwd=cwd, capture_output=True, text=True, timeout=120, check=False)
+
+
+@pytest.fixture(params=CONFINING, ids=lambda tier: tier.name)
+def tier(request: pytest.FixtureRequest) -> Tier:
+    chosen: Tier = request.param
+    report = probe(chosen)
+    if not report.available:
+        pytest.skip(f"tier {chosen.name} is not available here: {report.reason}")
+    return chosen
+
+
+def test_the_probe_sees_all_three_acts_when_nothing_forbids_them() -> None:
+    report = probe(Unconfined())
+    assert report.let_through == ("writing outside", "reading a secret", "the network")
+
+
+def test_a_tier_that_confines_nothing_is_found_out() -> None:
+    class Boastful(Unconfined):
+        name = "boastful"
+        confines = True
+
+    report = probe(Boastful())
+    assert not report.available
+    assert "writing outside" in report.reason
+
+
+def test_a_tier_that_cannot_run_says_why() -> None:
+    class Impossible(Unconfined):
+        confines = True
+
+        def wrap(self, argv: Sequence[str], **options: Any) -> list[str]:
+            return super().wrap(argv, **{**options, "limits": {"RLIMIT_NOFILE": -5}})
+
+    report = probe(Impossible())
+    assert not report.available
+    assert report.reason.startswith("rlimits: ")
+
+
+def test_an_absent_bubblewrap_comes_with_its_mend(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    report = probe(tiers.Bubblewrap())
+    assert not report.available
+    assert "install" in report.reason or "Linux only" in report.reason
+
+
+def test_readable_folders_can_be_read_and_not_written(tier: Tier, tmp_path: Path) -> None:
+    data, out = tmp_path / "data", tmp_path / "out"
+    data.mkdir()
+    out.mkdir()
+    (data / "priors").write_text("0.01")
+    code = f"""
+import os
+text = open({str(data / "priors")!r}).read()
+try:
+    open({str(data / "priors")!r}, "w").write("0.5")
+    text += " written"
+except OSError:
+    pass
+open({str(out / "answer")!r}, "w").write(text)
+"""
+    done = _run(tier, code, cwd=out, readable=[data], writable=[out])
+    assert done.returncode == 0, done.stderr
+    assert (out / "answer").read_text() == "0.01"
+    assert (data / "priors").read_text() == "0.01"
+
+
+def test_a_writable_folder_inside_a_readable_one_is_writable(tier: Tier, tmp_path: Path) -> None:
+    out = tmp_path / "round" / "out"
+    out.mkdir(parents=True)
+    code = f"open({str(out / 'ok')!r}, 'w').write('1')"
+    done = _run(tier, code, cwd=out, readable=[tmp_path], writable=[out])
+    assert done.returncode == 0, done.stderr
+    assert (out / "ok").exists()
+
+
+def test_the_home_folder_and_the_clone_are_out_of_sight(tier: Tier, tmp_path: Path) -> None:
+    """Unless the interpreter itself is installed there, in which case that much of it is visible."""
+    repository = Path(__file__).parents[2]
+    code = f"open({str(repository / 'pyproject.toml')!r}).read()"
+    done = _run(tier, code, cwd=tmp_path, writable=[tmp_path])
+    assert done.returncode != 0
+    assert "Error" in done.stderr
+
+
+def test_exit_codes_and_output_pass_through(tier: Tier, tmp_path: Path) -> None:
+    done = _run(tier, "import sys; print('priors'); sys.exit(7)", cwd=tmp_path, writable=[tmp_path])
+    assert (done.returncode, done.stdout) == (7, "priors\n")
+
+
+def test_no_socket_of_any_family_can_be_made_but_pairs_can(tier: Tier, tmp_path: Path) -> None:
+    code = """
+import socket
+a, b = socket.socketpair()
+for family in (socket.AF_INET, socket.AF_INET6, socket.AF_UNIX):
+    try:
+        socket.socket(family)
+        print("made", family)
+    except PermissionError:
+        pass
+"""
+    done = _run(tier, code, cwd=tmp_path, writable=[tmp_path])
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == ""
+
+
+@pytest.mark.parametrize("tier", TIERS, ids=lambda tier: tier.name)
+def test_resource_limits_hold_in_every_tier(tier: Tier, tmp_path: Path) -> None:
+    if not (report := probe(tier)).available:
+        pytest.skip(f"tier {tier.name} is not available here: {report.reason}")
+    code = "open('big', 'wb').write(bytes(1 << 20))"
+    done = _run(tier, code, cwd=tmp_path, writable=[tmp_path], limits={"RLIMIT_FSIZE": 1 << 16})
+    assert done.returncode != 0
+    assert (tmp_path / "big").stat().st_size <= 1 << 16
+
+
+def test_a_wall_that_cannot_stand_keeps_the_program_from_running(tmp_path: Path) -> None:
+    code = f"open({str(tmp_path / 'ran')!r}, 'w')"
+    argv = tiers._launch(["rlimits"], [sys.executable, "-c", code], (), (), {"RLIMIT_NOFILE": -5})
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert done.returncode == REFUSED
+    assert done.stderr.startswith("rlimits: ")
+    assert not (tmp_path / "ran").exists()
+
+
+def test_torch_computes_inside(tier: Tier, tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    code = "import torch; print(int((torch.ones(64, 64) @ torch.ones(64, 64)).sum()))"
+    argv = tier.wrap([sys.executable, "-I", "-c", code], writable=[tmp_path])
+    environment = {"HOME": str(tmp_path), "TMPDIR": str(tmp_path), "LANG": "C.UTF-8"}
+    done = subprocess.run(
+        argv, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, f"{64**3}\n"), done.stderr
+
+
+def test_the_best_is_the_strongest_that_holds() -> None:
+    reports = [TierReport("a", False, ""), TierReport("b", True, ""), TierReport("c", True, "")]
+    assert best(reports).name == "b"
+
+
+def test_a_program_dies_with_its_launcher(tier: Tier, tmp_path: Path) -> None:
+    """Killing what `wrap` started must not leave the program running."""
+    code = "import time; print('up', flush=True); time.sleep(600)"
+    argv = tier.wrap([sys.executable, "-I", "-c", code], writable=[tmp_path])
+    with subprocess.Popen(argv, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        assert process.stdout.readline() == "up\n"
+        os.kill(process.pid, 9)
+        # The pipe closes only when every process that holds it is gone.
+        assert process.stdout.read() == ""
