@@ -52,9 +52,10 @@ def command(
         raise InputError(f"{decoder_name!r} names several decoders", where="--decoder", mend="give one")
     dem = parse_dem(dem_path, where="--dem")
     decoder = decoder_for_dem(choice, dem)
-    extra = dem.num_observables if in_includes_observables else 0
-    shots = _read(in_path, in_format, dem.num_detectors, extra)
-    detectors, actual = (shots, None) if not extra else shots
+    # Stim names observables apart from detectors in the dets format and writes them there unasked.
+    expects_observables = in_includes_observables or in_format == "dets"
+    shots = _read(in_path, in_format, dem.num_detectors, dem.num_observables if expects_observables else 0)
+    detectors, actual = shots if expects_observables else (shots, None)
     predictions = decoder.decode(detectors)
     with tempfile.TemporaryDirectory() as folder:
         scratch = Path(folder) / "predictions"
@@ -71,7 +72,7 @@ def command(
             from autoqec.io import atomic
 
             atomic.write_bytes(Path(out_path), scratch.read_bytes())
-    if actual is not None:
+    if in_includes_observables:
         wrong = int((predictions != actual).any(axis=1).sum())
         click.echo(f"{wrong} failures in {len(predictions)} shots", err=True)
 
@@ -97,7 +98,7 @@ def _read(path: str, form: str, n_detectors: int, n_observables: int) -> Any:
                 format=form,
                 num_detectors=n_detectors,
                 num_observables=n_observables,
-                separate_observables=bool(n_observables),
+                separate_observables=n_observables > 0,
                 bit_packed=True,
             )
         except ValueError as error:

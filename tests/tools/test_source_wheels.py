@@ -16,32 +16,36 @@ TOOLS = Path(__file__).parents[2] / "tools"
 VERSIONS = {"torch": "2.13.0", "stim": "1.16.0", "pymatching": "2.4.0"}
 
 _PIP = """
-import json, pathlib, sys
+import io, json, os, pathlib, sys, tarfile
 calls, lacking, broken = pathlib.Path(sys.argv[1]), sys.argv[2].split(","), sys.argv[3].split(",")
 arguments = sys.argv[4:]
-with calls.open("a") as file:
-    file.write(json.dumps(arguments) + "\\n")
-verb, package = arguments[0], arguments[-1].partition("==")[0]
-if verb == "download" and "--only-binary" in arguments:
+def record(*words):
+    with calls.open("a") as file:
+        file.write(json.dumps(words) + "\\n")
+record(*arguments)
+verb = arguments[0]
+package = "pymatching" if "pymatching" in arguments[-1] else "stim"
+if "--only-binary" in arguments:
     sys.exit(package in lacking)
 if verb == "download":
-    import io, tarfile
     folder = pathlib.Path(arguments[arguments.index("-d") + 1])
     folder.mkdir(parents=True)
     with tarfile.open(folder / (package + "-1.tar.gz"), "w:gz") as tar:
-        content = b"GIT_REPOSITORY /nowhere/at/all.git"
-        info = tarfile.TarInfo(package + "-1/CMakeLists.txt")
-        info.size = len(content)
-        tar.addfile(info, io.BytesIO(content))
+        for name, text in {"CMakeLists.txt": b"GIT_REPOSITORY /nowhere/at/all.git", "setup.py": b"own_setup()"}.items():
+            info = tarfile.TarInfo(package + "-1/" + name)
+            info.size = len(text)
+            tar.addfile(info, io.BytesIO(text))
 if verb == "wheel":
-    import os
-    if package in broken:
+    record("CMAKE_ARGS", os.environ.get("CMAKE_ARGS", ""))
+    from_folder = pathlib.Path(arguments[-1])
+    if from_folder.is_dir():
+        record("setup.py", (from_folder / "setup.py").read_text())
+    if package in broken or (from_folder.is_dir() and "folders" in broken):
         sys.exit("cannot compile " + package)
-    with calls.open("a") as file:
-        file.write(json.dumps(["CMAKE_ARGS", os.environ.get("CMAKE_ARGS", "")]) + "\\n")
     out = pathlib.Path(arguments[arguments.index("-w") + 1])
     out.mkdir(parents=True)
-    (out / f"{package}-{arguments[-1].partition('==')[2]}-cp311-linux.whl").write_text("wheel of " + package)
+    version = {"stim": "1.16.0", "pymatching": "2.4.0"}[package]
+    (out / f"{package}-{version}-cp311-linux.whl").write_text("wheel of " + package)
 """
 
 
@@ -54,7 +58,7 @@ def wheels(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
 
 
 class FakePip:
-    """A pip that has no wheel of `lacking`, cannot build `broken`, and records how it was called."""
+    """A pip that has no wheel of `lacking`, cannot build `broken` packages (or "folders"), and records its calls."""
 
     def __init__(self, folder: Path, *, lacking: Sequence[str] = (), broken: Sequence[str] = ()) -> None:
         self._calls = folder / "calls"
@@ -118,6 +122,22 @@ def test_a_failed_build_shows_its_output_and_keeps_nothing(
     assert "cannot compile stim" in str(caught.value)
     assert "mend:" in str(caught.value)
     assert not any(cache.iterdir())
+
+
+def test_stim_is_compiled_on_all_cores_and_else_in_the_plain_way(
+    wheels: ModuleType, steps: Any, tmp_path: Path
+) -> None:
+    pip = FakePip(tmp_path)
+    wheels.build(steps, pip.argv, "stim", VERSIONS, tmp_path / "cache", forced=False)
+    [[_, setup]] = pip.calls("setup.py")
+    assert "compile_side_by_side" in setup
+    assert setup.endswith("own_setup()")
+
+    second = tmp_path / "second"
+    second.mkdir()
+    pip = FakePip(second, broken=["folders"])
+    wheels.build(steps, pip.argv, "stim", VERSIONS, second / "cache", forced=False)
+    assert [call[-1].rpartition("/")[2] for call in pip.calls("wheel")] == ["stim-1", "stim==1.16.0"]
 
 
 def test_no_compiler_is_said_before_anything_is_fetched(

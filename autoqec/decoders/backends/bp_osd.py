@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from autoqec.envs.codes import gf2
 from autoqec.envs.packing import checked, pack, unpack
 from autoqec.envs.problem import U8, DecodingProblem
 
@@ -25,8 +26,9 @@ class BpOsd:
 
         self._n_checks = problem.n_checks
         self._observables = problem.l.tocsr().astype(np.int32)
+        order = min(order, _free_faults(problem, order))
         self._decoder = BpOsdDecoder(
-            problem.h.tocsr().astype(np.uint8),
+            sp.csr_matrix(problem.h, dtype=np.uint8),
             error_channel=problem.priors.tolist(),
             max_iter=ITERATIONS,
             bp_method="minimum_sum",
@@ -37,6 +39,13 @@ class BpOsd:
 
     def decode(self, detectors: U8) -> U8:
         return decode_one_by_one(self._decoder.decode, detectors, self._n_checks, self._observables)
+
+
+def _free_faults(problem: DecodingProblem, enough: int) -> int:
+    """How many faults lie outside a basis of H, as far as `enough`: `ldpc` reads out of bounds beyond them."""
+    if problem.n_faults - problem.n_checks >= enough:
+        return enough
+    return problem.n_faults - gf2.rank(problem.h.toarray())
 
 
 def decode_one_by_one(

@@ -136,7 +136,7 @@ class PerShotMatcher:
         n = self.n_detectors
         with_observable = np.zeros((len(detectors), n // 8 + 1), dtype=np.uint8)
         with_observable[:, : detectors.shape[1]] = detectors
-        # The observable of a correction: what it flips in this gauge, plus the parity of the defects in `gauge`.
+        # A correction flips the observable: what it flips in this gauge, plus the defects in `gauge`, mod 2.
         parity = np.bitwise_count(detectors & gauge).sum(axis=1) & 1
         with_observable[:, -1] |= (parity << (n % 8)).astype(np.uint8)
         batches = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import scipy.sparse as sp
 
 from autoqec.decoders.backends.bp_osd import ITERATIONS, decode_one_by_one
 from autoqec.decoders.baselines.registry import Baseline
@@ -16,7 +17,7 @@ class BpLsd:
         self._n_checks = problem.n_checks
         self._observables = problem.l.tocsr().astype(np.int32)
         self._decoder = BpLsdDecoder(
-            problem.h.tocsr().astype(np.uint8),
+            sp.csr_matrix(problem.h, dtype=np.uint8),
             error_channel=problem.priors.tolist(),
             max_iter=ITERATIONS,
             bp_method="minimum_sum",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import scipy.sparse as sp
 
 from autoqec.decoders.baselines.registry import Baseline
 from autoqec.envs.packing import checked, pack, unpack
@@ -16,7 +17,7 @@ class RelayBp:
         self._n_checks = problem.n_checks
         self._observables = problem.l.tocsr().astype(np.int32)
         self._decoder = relay_bp.RelayDecoderF32(
-            problem.h.tocsr().astype(np.uint8),
+            sp.csr_matrix(problem.h, dtype=np.uint8),
             error_priors=problem.priors,
             gamma0=0.1,
             pre_iter=80,

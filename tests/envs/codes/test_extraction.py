@@ -40,8 +40,10 @@ CASES = [
 def with_noise(
     circuit: stim.Circuit, n: int, p: float, *, data: bool = True, flips: bool = True
 ) -> stim.Circuit:
-    """Uniform circuit noise: DEPOLARIZE2 after CX, flips after resets and before measurements, DEPOLARIZE1 on data
-    qubits (the first n) that sit a layer out. `data`: flips on the data qubits too; `flips`: any flips at all."""
+    """Uniform circuit noise: DEPOLARIZE2 after CX, flips after resets and before measurements, DEPOLARIZE1
+    on data qubits (the first n) that sit a layer out. `data`: flips on the data qubits too; `flips`: any
+    flips at all.
+    """
     noisy, busy = stim.Circuit(), set()
     for item in circuit.flattened():
         qubits = [t.value for t in item.targets_copy() if t.is_qubit_target]

@@ -69,8 +69,8 @@ def load_weights(a: Arena, b: Batch, row: int) -> None:
 def survey(bits: Any) -> tuple[int, int]:
     """(kind, exponent) of one shot's weights: every finite one is below 2 ** exponent.
 
-    BAD_WEIGHT: NaN or -inf among them. SIGNED: perhaps a negative one. Works on the bit patterns of the doubles,
-    which order like the magnitudes, because integer reductions vectorise where float ones do not.
+    BAD_WEIGHT: NaN or -inf among them. SIGNED: perhaps a negative one. Works on the bit patterns, which order
+    like the magnitudes, because integer reductions vectorise where float ones do not.
     """
     low = 0
     top = 0

@@ -1,4 +1,4 @@
-"""Compiled ordered statistics decoding, one shot at a time, bit-packed (long: one algorithm, no seams).
+"""Compiled ordered statistics decoding, bit-packed (long: numba's disk cache notices changes of one file only).
 
 With z the hard decision (1 where the log-odds are negative) and y = x xor z, a fault set x explains the
 syndrome s when H y = s xor H z, and its weight exceeds that of z by the sum of |log-odds| over y. So the search
@@ -37,7 +37,7 @@ _LOW = np.uint64(0xFFFFFFFF)
 _SIGN = np.uint32(1 << 31)
 
 
-@njit(cache=True)
+@njit
 def _extend(  # type: ignore[no-untyped-def]
     col_ptr, col_rows, faults, first, last, n_slots, enough, full,
     sums, pivots, pivot, lead, slot_of_row, residual, column, mask
@@ -116,7 +116,20 @@ def rank(col_ptr, col_rows, n_checks):  # type: ignore[no-untyped-def]
     )  # fmt: skip
 
 
-@njit(cache=True)
+@njit
+def _load(single, double, row, value):  # type: ignore[no-untyped-def]
+    """The log-odds of a shot, within +-BOUND; returns whether some are negative or not numbers."""
+    unusual = False
+    for f in range(value.shape[0]):
+        v = np.float64(single[row, f]) if single.shape[0] > 0 else double[row, f]
+        unusual |= not v >= 0.0
+        v = -BOUND if v < -BOUND else v
+        v = BOUND if v > BOUND else v
+        value[f] = v + 0.0  # -0.0 is to sort as 0.0
+    return unusual
+
+
+@njit
 def _lowest(value, faults):  # type: ignore[no-untyped-def]
     """Put the faults up to some low value first, in the order of their index; returns how many.
 
@@ -139,7 +152,7 @@ def _lowest(value, faults):  # type: ignore[no-untyped-def]
     return count
 
 
-@njit(cache=True)
+@njit
 def _sort(value, faults, n, keys, count):  # type: ignore[no-untyped-def]
     """Sort faults[:n], given by ascending index, by (value, index). keys: [2, n_faults], count: [257] scratch.
 
@@ -183,7 +196,7 @@ def _sort(value, faults, n, keys, count):  # type: ignore[no-untyped-def]
         faults[k] = f
 
 
-@njit(cache=True)
+@njit
 def _is_zero(residual):  # type: ignore[no-untyped-def]
     for w in range(residual.shape[1]):
         if residual[0, w] != _ZERO:
@@ -212,7 +225,7 @@ def _combine(col_ptr, col_rows, pivots, slot_of_row, fault, combos, row):  # typ
                 combos[row, w] ^= pivots[w, k]
 
 
-@njit(cache=True)
+@njit
 def _tabulate(table, value, pivot, n_slots, residual):  # type: ignore[no-untyped-def]
     """table[b, byte] = change of weight when the pivots 8 b + (bits of byte) flip.
 
@@ -234,7 +247,7 @@ def _tabulate(table, value, pivot, n_slots, residual):  # type: ignore[no-untype
     return spent
 
 
-@njit(cache=True)
+@njit
 def _sweep(  # type: ignore[no-untyped-def]
     col_ptr, col_rows, pivots, slot_of_row, is_pivot, residual, faults, value, order, method,
     table, spent, combos, flips
@@ -322,7 +335,7 @@ def _sweep(  # type: ignore[no-untyped-def]
     return n_flips
 
 
-@njit(cache=True)
+@njit
 def _flip(fault_observables, fault, shot, observables, corrections):  # type: ignore[no-untyped-def]
     for b in range(observables.shape[1]):
         observables[shot, b] ^= fault_observables[fault, b]
@@ -332,17 +345,17 @@ def _flip(fault_observables, fault, shot, observables, corrections):  # type: ig
 
 @njit(cache=True, nogil=True)
 def decode(  # type: ignore[no-untyped-def]
-    col_ptr, col_rows, fault_observables, n_checks, full_rank, detectors, odds, start, stop, order, method,
-    observables, corrections, weights
+    col_ptr, col_rows, fault_observables, n_checks, full_rank, detectors, single, double, shared, start, stop,
+    order, method, observables, corrections, weights
 ):  # fmt: skip
     """Decode shots `start <= shot < stop` into zeroed rows of `observables`, `corrections` and `weights`.
 
-    odds: [shots, n_faults] log-odds, or one row for all shots, which one elimination then serves.
+    single, double: [shots, n_faults] log-odds in one of them, the other without rows; if `shared` one row for
+    all shots, which one elimination then serves.
     corrections and weights may have no rows where they are not wanted. Returns (status, shot, fault).
     """
     n_faults = col_ptr.shape[0] - 1
     words = (n_checks + 63) // 64
-    shared = odds.shape[0] == 1
     full = order > 0 or shared
     sums = np.zeros((words, n_checks), np.uint64)
     pivots = np.zeros((words, n_checks), np.uint64)
@@ -360,29 +373,27 @@ def decode(  # type: ignore[no-untyped-def]
     table = np.empty(((full_rank + 7) // 8 if order > 0 else 0, 256), np.float64)
     combos = np.empty((order + 2, words), np.uint64)
     flips = np.empty(order + 2, np.int64)
-    last_word = ~_ZERO >> np.uint64(-n_checks & 63)
     n_slots = 0
+    loaded = False
+    unusual = False
     built = False
 
     for shot in range(start, stop):
-        row = 0 if shared else shot
+        if not shared or not loaded:
+            loaded = True
+            unusual = _load(single, double, 0 if shared else shot, value)
         for w in range(words):
             residual[0, w] = _ZERO
             residual[1, w] = _ZERO
         for b in range(detectors.shape[1]):
             residual[0, b >> 3] |= np.uint64(detectors[shot, b]) << np.uint64(8 * (b & 7))
-        if words > 0:
-            residual[0, words - 1] &= last_word
-        unusual = False  # negative, or not a number
-        for f in range(n_faults):
-            unusual |= not (odds[row, f] >= 0.0)
         weight = 0.0
         if unusual:
             for f in range(n_faults):
-                if not (odds[row, f] >= 0.0):
-                    if np.isnan(odds[row, f]):
-                        return NOT_A_NUMBER, row, f
-                    weight += max(np.float64(odds[row, f]), -BOUND)
+                if not value[f] >= 0.0:
+                    if np.isnan(value[f]):
+                        return NOT_A_NUMBER, shot, f
+                    weight += value[f]
                     _flip(fault_observables, f, shot, observables, corrections)
                     for i in range(col_ptr[f], col_ptr[f + 1]):
                         r = col_rows[i]
@@ -401,8 +412,6 @@ def decode(  # type: ignore[no-untyped-def]
                 for k in range(n_slots):
                     slot_of_row[lead[k]] = -1
                     is_pivot[pivot[k]] = False
-                for f in range(n_faults):
-                    value[f] = min(max(np.float64(odds[row, f]), -BOUND), BOUND) + 0.0  # -0.0 sorts as 0.0
                 n_slots = 0
                 first = 0
                 last = n_faults if full else _lowest(value, faults)

@@ -1,0 +1,45 @@
+"""A batch of shots in pieces over threads.
+
+The kernels release the interpreter lock and share nothing but their inputs, so any number of Python threads may
+run batches at the same time; numba's own threading layers would not allow that everywhere.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+import numpy.typing as npt
+
+from autoqec.errors import InputError
+
+Result = TypeVar("Result")
+
+
+def in_pieces(
+    work: Callable[[int, int], Result], shots: int, threads: int | None, *, worth_a_thread: int
+) -> list[Result]:
+    """[work(start, stop), ...] over pieces of `shots`; `threads=None` takes one per available core."""
+    if threads is not None and threads < 1:
+        raise InputError(
+            f"threads is {threads}", where="threads", mend="give 1 or more, or None for all cores"
+        )
+    if threads is None:
+        threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    threads = min(threads, shots // worth_a_thread)
+    if threads <= 1:
+        return [work(0, shots)] if shots else []
+    # Several pieces per thread, because shots differ in what they cost.
+    pieces = min(4 * threads, shots // worth_a_thread)
+    bounds = [shots * i // pieces for i in range(pieces + 1)]
+    with ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(work, bounds[:-1], bounds[1:]))
+
+
+def read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """A read-only view: writable and read-only arrays are different types, and compile twice, to numba."""
+    view = array.view()
+    view.flags.writeable = False
+    return view

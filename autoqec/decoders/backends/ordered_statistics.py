@@ -1,0 +1,195 @@
+"""Ordered statistics decoding with reliabilities of its own for every shot."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from autoqec.decoders.backends._kernels import osd
+from autoqec.decoders.backends._kernels.pieces import in_pieces, read_only
+from autoqec.envs.packing import checked, pack, width
+from autoqec.envs.problem import F64, U8
+from autoqec.errors import InputError
+
+Method = Literal["e", "cs"]
+Reliabilities = npt.NDArray[np.float32] | npt.NDArray[np.float64]
+
+_METHODS = {"e": osd.EXHAUSTIVE, "cs": osd.COMBINATION_SWEEP}
+_MOST_EXHAUSTIVE = 20
+_WORTH_A_THREAD = 64
+
+
+class Corrections(NamedTuple):
+    """faults: [shots, ceil(n_faults / 8)] packed. weights: [shots] sum of the log-odds of the faults set."""
+
+    faults: U8
+    weights: F64
+
+
+class OrderedStatistics:
+    """Fault sets with the right syndrome that are light under per-shot log-odds (Panteleev and Kalachev 2019;
+    Roffe, White, Burton, Campbell 2020).
+
+    The faults are sorted by log-odds, likeliest flipped first and ties by index. The first rank(H) columns of H
+    that are independent are the pivots. All other faults keep their hard decision, 1 where the log-odds are
+    negative, and the pivots are solved for: that is order 0. Since negative log-odds come first, such a fault is no
+    pivot only where it depends on still likelier ones. If the hard decision itself has the syndrome, it is the
+    lightest fault set there is, and the answer at any order.
+
+    Order w > 0 also tries, from there, to flip non-pivot faults:
+    "e": all 2**w patterns on the first w of them. "cs": each of them alone, and all pairs among the first w.
+    The candidate with the least sum of log-odds wins, the earlier one on a tie. The sum is over the shot's own
+    log-odds; `ldpc` orders by the posteriors but weighs its candidates with the channel priors.
+
+    For the best candidate of a chosen logical class stack L under H and append the class to the detectors.
+
+    Args:
+        h: [n_checks, n_faults] over GF(2), of any rank.
+        l: [n_observables, n_faults] over GF(2).
+
+    Safe to share between threads.
+    """
+
+    def __init__(
+        self, h: sp.csc_array[Any] | sp.csr_array[Any], l: sp.csc_array[Any] | sp.csr_array[Any]
+    ) -> None:
+        columns = _over_gf2(h)
+        observables = _over_gf2(l)
+        if observables.shape[1] != columns.shape[1]:
+            raise InputError(
+                f"L has {observables.shape[1]} columns and H has {columns.shape[1]}",
+                where="l",
+                mend="give both one column per fault",
+            )
+        self.n_checks, self.n_faults = (int(n) for n in columns.shape)
+        self.n_observables = int(observables.shape[0])
+        starts = read_only(columns.indptr.astype(np.int64))
+        rows = read_only(columns.indices.astype(np.int64))
+        masks = read_only(pack(observables.toarray().T))
+        self.rank = int(osd.rank(starts, rows, self.n_checks))
+        self._matrices = (starts, rows, masks, self.n_checks, self.rank)
+
+    def decode(
+        self,
+        detectors: U8,
+        reliabilities: Reliabilities,
+        *,
+        order: int = 0,
+        method: Method = "cs",
+        threads: int | None = None,
+    ) -> U8:
+        """Predicted observables, [shots, ceil(n_observables / 8)] packed.
+
+        Args:
+            detectors: [shots, ceil(n_checks / 8)] packed, little bit order.
+            reliabilities: log-odds log((1 - q) / q) [shots, n_faults], or [n_faults] for all shots. Infinite ones
+                count as 1e9.
+            order: 0 for OSD-0.
+            method: how an order above 0 is meant: "e", exhaustive, or "cs", combination sweep.
+            threads: by default one per available core. The answer does not depend on it.
+        """
+        observables, _ = self._decode(detectors, reliabilities, order, method, threads, to_faults=False)
+        return observables
+
+    def decode_to_faults(
+        self,
+        detectors: U8,
+        reliabilities: Reliabilities,
+        *,
+        order: int = 0,
+        method: Method = "cs",
+        threads: int | None = None,
+    ) -> Corrections:
+        """The fault sets themselves, with their weights. Arguments as for `decode`."""
+        return self._decode(detectors, reliabilities, order, method, threads, to_faults=True)[1]
+
+    def _decode(
+        self,
+        detectors: U8,
+        reliabilities: Reliabilities,
+        order: int,
+        method: Method,
+        threads: int | None,
+        *,
+        to_faults: bool,
+    ) -> tuple[U8, Corrections]:
+        packed = read_only(checked(detectors, self.n_checks, what="detectors"))
+        shots = len(packed)
+        odds = self._checked_reliabilities(reliabilities, shots)
+        single, double = (
+            read_only(odds if odds.dtype == kind else np.empty((0, self.n_faults), dtype=kind))
+            for kind in (np.float32, np.float64)
+        )
+        order = self._checked_order(order, method)
+        observables = np.zeros((shots, width(self.n_observables)), dtype=np.uint8)
+        rows = shots if to_faults else 0
+        found = Corrections(np.zeros((rows, width(self.n_faults)), dtype=np.uint8), np.zeros(rows))
+        shared = np.ndim(reliabilities) == 1
+
+        def work(start: int, stop: int) -> tuple[int, int, int]:
+            status, shot, fault = osd.decode(
+                *self._matrices, packed, single, double, shared, start, stop, order, _METHODS[method],
+                observables, *found,
+            )  # fmt: skip
+            return int(shot), int(status), int(fault)
+
+        failed = [
+            outcome
+            for outcome in in_pieces(work, shots, threads, worth_a_thread=_WORTH_A_THREAD)
+            if outcome[1] != osd.OK
+        ]
+        if failed:
+            shot, status, fault = min(failed)
+            if status == osd.NOT_A_NUMBER:
+                raise InputError(
+                    f"the log-odds of fault {fault} in shot {shot} are not a number",
+                    where="reliabilities",
+                    mend="give log((1 - q) / q) of a probability q",
+                )
+            raise InputError(
+                f"no set of faults has the syndrome of shot {shot}: it is outside the column space of H "
+                f"(rank {self.rank} of {self.n_checks})",
+                where="detectors",
+                mend="use shots of this very model",
+            )
+        return observables, found
+
+    def _checked_reliabilities(self, reliabilities: Reliabilities, shots: int) -> Reliabilities:
+        given = np.asarray(reliabilities)
+        if given.dtype.kind not in "fiu" or given.shape not in {(self.n_faults,), (shots, self.n_faults)}:
+            raise InputError(
+                f"got {given.dtype} of shape {given.shape} for {shots} shots and {self.n_faults} faults",
+                where="reliabilities",
+                mend=f"give floats [{shots}, {self.n_faults}], or [{self.n_faults}] for all shots",
+            )
+        rows: Reliabilities
+        if given.dtype == np.float32:
+            rows = np.ascontiguousarray(given, dtype=np.float32)
+        else:
+            rows = np.ascontiguousarray(given, dtype=np.float64)
+        return rows.reshape(-1, self.n_faults) if self.n_faults else np.zeros((max(1, shots), 0))
+
+    def _checked_order(self, order: int, method: Method) -> int:
+        if method not in _METHODS:
+            raise InputError(f"no method {method!r}", where="method", mend="choose of e, cs")
+        if order < 0:
+            raise InputError(f"order is {order}", where="order", mend="give 0 or more")
+        order = min(order, self.n_faults - self.rank)
+        if method == "e" and order > _MOST_EXHAUSTIVE:
+            raise InputError(
+                f"order {order} means 2**{order} candidates per shot",
+                where="order",
+                mend=f'give at most {_MOST_EXHAUSTIVE}, or method="cs"',
+            )
+        return order
+
+
+def _over_gf2(matrix: sp.csc_array[Any] | sp.csr_array[Any]) -> Any:
+    columns: Any = matrix.tocsc(copy=True)
+    columns.sum_duplicates()
+    columns.data = columns.data % 2
+    columns.eliminate_zeros()
+    return columns

@@ -1,0 +1,120 @@
+"""Belief propagation with learned weights, on the undecomposed faults (Nachmani et al. 2016; Liu and Poulin 2019).
+
+One iteration, with m the messages from faults to checks, s the syndrome and w, g, u learned:
+
+    c  = w (-1)^s  2 artanh prod tanh(m'/2)   over the other links m' of the check    (or the min-sum rule)
+    c  = (1 - g) c + g c_before                                                      damping
+    q  = (1 - u) prior + u q_before + sum of c over the fault's links                memory u, if any
+    m  = q - c
+
+Untrained (w = 1, g = 0, u = 0) this is plain belief propagation, a strong start: training moves on from there.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from autoqec.decoders.dsl_schema import NeuralBpSpec
+from autoqec.decoders.modules.structure import TannerLinks
+
+CLIP = 25.0
+_FLOOR = 1e-7
+
+
+def _phi(x: Tensor) -> Tensor:
+    """-log tanh(x / 2), its own inverse on positive numbers."""
+    return -torch.log(torch.tanh(x.clamp(_FLOOR, CLIP) / 2).clamp(min=_FLOOR))
+
+
+class LearnedBP(nn.Module):
+    """Fault log-odds from a syndrome. All tensors are [rows, batch]."""
+
+    def __init__(self, spec: NeuralBpSpec, links: TannerLinks) -> None:
+        super().__init__()
+        self.spec = spec
+        self.links = links
+        rows = {"per_layer": 1, "per_check": links.n_checks, "none": links.n_links}[spec.weight_sharing]
+        self.weight = nn.Parameter(torch.ones(spec.iterations, rows))
+        dampings = {"fixed": 0, "learnable_scalar": 1, "learnable_per_iter": spec.iterations}[spec.damping]
+        self.damping = nn.Parameter(torch.zeros(dampings)) if dampings else None
+        self.memory = nn.Parameter(torch.zeros(links.n_faults)) if spec.memory == "learnable" else None
+        self.attention = LinkAttention(spec.attention_heads) if spec.attention_aug else None
+
+    def forward(self, syndrome: Tensor, prior: Tensor) -> Tensor:
+        """syndrome: [n_checks, batch] of 0 and 1; prior: [n_faults, batch] log-odds -> posterior [n_faults, batch]."""
+        links = self.links
+        # A padded link carries +CLIP: it neither changes a product of tanh nor is the smallest.
+        message = prior.clamp(-CLIP, CLIP)[links.fault]
+        sign = 1.0 - 2.0 * syndrome
+        posterior = prior
+        before: Tensor | None = None
+        for i in range(self.spec.iterations):
+            check = self._checks(message, sign) * self._weight(i)
+            if self.attention is not None:
+                check = check * self.attention(check, message)
+            if before is not None and self.damping is not None:
+                g = self.damping[i if len(self.damping) > 1 else 0]
+                check = (1 - g) * check + g * before
+            before = check
+            base = prior
+            if self.memory is not None:
+                base = prior + self.memory[:, None] * (posterior - prior)
+            padded = torch.cat([check, check.new_zeros(1, check.shape[1])])
+            posterior = (base + padded[links.links_of_fault].sum(dim=1)).clamp(-4 * CLIP, 4 * CLIP)
+            message = (posterior[links.fault] - check).clamp(-CLIP, CLIP)
+        return posterior
+
+    def _weight(self, iteration: int) -> Tensor:
+        weight = self.weight[iteration]
+        if self.spec.weight_sharing == "per_check":
+            weight = weight[self.links.check]
+        return weight[:, None]
+
+    def _checks(self, message: Tensor, sign: Tensor) -> Tensor:
+        """Messages from checks to faults, [n_links, batch], before weights."""
+        links = self.links
+        pad = message.new_full((1, message.shape[1]), CLIP)
+        rows = torch.cat([message, pad])[links.links_of_check]
+        negative = torch.where(rows < 0, -1.0, 1.0).to(rows.dtype)
+        signs = (negative.prod(dim=1) * sign)[links.check] * torch.where(message < 0, -1.0, 1.0).to(message.dtype)
+        if self.spec.check_rule == "min_sum":
+            two = rows.abs().topk(min(2, rows.shape[1]), dim=1, largest=False).values
+            smallest, second = two[:, 0][links.check], two[:, -1][links.check]
+            size = message.abs()
+            return signs * torch.where(size <= smallest, second, smallest)
+        part = _phi(message.abs())
+        total = torch.cat([part, part.new_zeros(1, part.shape[1])])[links.links_of_check].sum(dim=1)
+        return signs * _phi((total[links.check] - part).clamp(min=_FLOOR))
+
+
+class LinkAttention(nn.Module):
+    """A gate on each check message from its own size and the fault's doubt; starts at one (no effect)."""
+
+    def __init__(self, heads: int) -> None:
+        super().__init__()
+        self.features = nn.Parameter(torch.linspace(-0.5, 0.5, 2 * heads).reshape(heads, 2))
+        self.bias = nn.Parameter(torch.zeros(heads))
+        self.out = nn.Parameter(torch.zeros(heads))
+
+    def forward(self, check: Tensor, message: Tensor) -> Tensor:
+        size, doubt = check.abs() / CLIP, message.abs() / CLIP
+        gate = torch.ones_like(check)
+        for h in range(len(self.bias)):
+            score = self.features[h, 0] * size + self.features[h, 1] * doubt + self.bias[h]
+            gate = gate + self.out[h] * torch.tanh(score)
+        return gate
+
+
+def log_odds(probability: Tensor) -> Tensor:
+    clipped = probability.clamp(1e-10, 1 - 1e-7)
+    return torch.log1p(-clipped) - torch.log(clipped)
+
+
+def prior_rows(ctx: dict[str, Any], fallback: Tensor, batch: int) -> Tensor:
+    """Prior log-odds as [n_faults, batch], from `ctx["prior_p"]` of shape [n_faults] or [batch, n_faults]."""
+    prior = ctx.get("prior_p")
+    rows = fallback if prior is None else log_odds(prior)
+    return rows[:, None].expand(-1, batch) if rows.ndim == 1 else rows.T
