@@ -53,7 +53,7 @@ def command(
     dem = parse_dem(dem_path, where="--dem")
     decoder = decoder_for_dem(choice, dem)
     # Stim names observables apart from detectors in the dets format and writes them there unasked.
-    expects_observables = in_includes_observables or in_format == "dets"
+    expects_observables = dem.num_observables > 0 and (in_includes_observables or in_format == "dets")
     shots = _read(in_path, in_format, dem.num_detectors, dem.num_observables if expects_observables else 0)
     detectors, actual = shots if expects_observables else (shots, None)
     predictions = decoder.decode(detectors)
@@ -72,7 +72,7 @@ def command(
             from autoqec.io import atomic
 
             atomic.write_bytes(Path(out_path), scratch.read_bytes())
-    if in_includes_observables:
+    if in_includes_observables and expects_observables:
         wrong = int((predictions != actual).any(axis=1).sum())
         click.echo(f"{wrong} failures in {len(predictions)} shots", err=True)
 

@@ -11,7 +11,7 @@ import numpy as np
 import sinter
 import stim
 
-from autoqec.decoders.baselines.registry import choose, registry
+from autoqec.decoders.baselines.registry import choose, names
 from autoqec.decoders.protocol import Decoder, DecoderFactory
 from autoqec.envs.build import problem_from_dem
 from autoqec.envs.packing import width
@@ -60,5 +60,5 @@ def decoders() -> dict[str, sinter.Decoder]:
     """All baseline decoders by their sinter names; one that is not installed says so when it is used."""
     return {
         f"autoqec_{choice.name}": SinterDecoder(choice)
-        for choice in choose(registry(), _ORDERS, where="registry")
+        for choice in choose(names(), _ORDERS, where="registry")
     }

@@ -8,13 +8,13 @@ from __future__ import annotations
 import math
 
 from scipy.optimize import brentq
-from scipy.stats import binom, norm
+from scipy.special import bdtr, ndtri
 
 Interval = tuple[float, float]
 
 
 def _z(level: float) -> float:
-    return float(norm.ppf(0.5 + level / 2))
+    return float(ndtri(0.5 + level / 2))
 
 
 def wilson(failures: int, shots: int, level: float = 0.95) -> Interval:
@@ -82,4 +82,4 @@ def mcnemar_exact(b: int, c: int) -> float:
     """Two-sided exact McNemar p-value: are the discordant shots a fair coin?"""
     if b + c == 0:
         return 1.0
-    return min(1.0, 2 * float(binom.cdf(min(b, c), b + c, 0.5)))
+    return min(1.0, 2 * float(bdtr(min(b, c), b + c, 0.5)))

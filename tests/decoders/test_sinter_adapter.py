@@ -12,12 +12,12 @@ import pytest
 import sinter
 import stim
 
-from autoqec.decoders.baselines.registry import choose, registry, unavailable
+from autoqec.decoders.baselines.registry import choose, names, unavailable
 from autoqec.decoders.sinter_adapter import SinterDecoder, decoders
 from autoqec.envs.packing import pack
 from autoqec.errors import UnavailableError
 
-AVAILABLE = [c for c in choose(registry(), (0, 10), where="test") if unavailable(c) is None]
+AVAILABLE = [c for c in choose(names(), (0, 10), where="test") if unavailable(c) is None]
 IDS = [choice.name for choice in AVAILABLE]
 
 
@@ -34,10 +34,10 @@ def circuit(distance: int = 3, p: float = 0.01) -> stim.Circuit:
 
 
 def test_every_entry_is_offered_installed_or_not() -> None:
-    names = decoders()
-    assert {"autoqec_" + entry for entry in registry() if entry != "bposd"} <= set(names)
-    assert {"autoqec_bposd-0", "autoqec_bposd-10"} <= set(names)
-    for name, decoder in names.items():
+    offered = decoders()
+    assert {"autoqec_" + entry for entry in names() if entry != "bposd"} <= set(offered)
+    assert {"autoqec_bposd-0", "autoqec_bposd-10"} <= set(offered)
+    for name, decoder in offered.items():
         if unavailable(decoder.factory) is not None:
             with pytest.raises(UnavailableError, match="pip install"):
                 decoder.compile_decoder_for_dem(dem=circuit().detector_error_model(decompose_errors=True))
@@ -113,7 +113,7 @@ class TestConformance:
 
 def test_real_sinter_collects(tmp_path: Path) -> None:
     circuit().to_file(tmp_path / "d=3,p=0.01.stim")
-    names = [f"autoqec_{choice.name}" for choice in AVAILABLE if choice.name not in ("bposd-10",)]
+    ours = [f"autoqec_{choice.name}" for choice in AVAILABLE if choice.name not in ("bposd-10",)]
     done = subprocess.run(
         [
             str(Path(sys.executable).with_name("sinter")),
@@ -121,7 +121,7 @@ def test_real_sinter_collects(tmp_path: Path) -> None:
             "--circuits",
             str(tmp_path / "d=3,p=0.01.stim"),
         ]
-        + ["--decoders", "pymatching", *names]
+        + ["--decoders", "pymatching", *ours]
         + ["--custom_decoders_module_function", "autoqec.decoders.sinter_adapter:decoders"]
         + [
             "--max_shots",
@@ -141,7 +141,7 @@ def test_real_sinter_collects(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     stats = {s.decoder: s for s in sinter.stats_from_csv_files(tmp_path / "stats.csv")}
-    assert set(stats) == {"pymatching", *names}
+    assert set(stats) == {"pymatching", *ours}
     assert all(s.shots == 2000 and 0 < s.errors < 300 for s in stats.values())
 
 

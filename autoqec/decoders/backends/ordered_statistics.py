@@ -23,7 +23,10 @@ _WORTH_A_THREAD = 64
 
 
 class Corrections(NamedTuple):
-    """faults: [shots, ceil(n_faults / 8)] packed. weights: [shots] sum of the log-odds of the faults set."""
+    """faults: [shots, ceil(n_faults / 8)] packed.
+
+    weights: [shots] sum over the faults set of their log-odds, or of `weights` where these were given.
+    """
 
     faults: U8
     weights: F64
@@ -36,13 +39,15 @@ class OrderedStatistics:
     The faults are sorted by log-odds, likeliest flipped first and ties by index. The first rank(H) columns of H
     that are independent are the pivots. All other faults keep their hard decision, 1 where the log-odds are
     negative, and the pivots are solved for: that is order 0. Since negative log-odds come first, such a fault is no
-    pivot only where it depends on still likelier ones. If the hard decision itself has the syndrome, it is the
-    lightest fault set there is, and the answer at any order.
+    pivot only where it depends on still likelier ones; `ldpc` sets it to 0 then. If the hard decision itself has
+    the syndrome, it is the answer at any order.
 
     Order w > 0 also tries, from there, to flip non-pivot faults:
     "e": all 2**w patterns on the first w of them. "cs": each of them alone, and all pairs among the first w.
-    The candidate with the least sum of log-odds wins, the earlier one on a tie. The sum is over the shot's own
-    log-odds; `ldpc` orders by the posteriors but weighs its candidates with the channel priors.
+    The lightest candidate wins, by the sum of the shot's own log-odds over its faults. `ldpc` sorts by the posteriors
+    but weighs with the channel priors; `weights` does that here, and is the better choice where the log-odds come
+    from propagation that did not converge (BB72, p = 3e-3, 30 iterations, 60,000 paired shots: LER 0.0224 instead of
+    0.0236 at OSD-CS-10, 0.0188 instead of 0.0215 at OSD-CS-60, which costs about the same).
 
     For the best candidate of a chosen logical class stack L under H and append the class to the detectors.
 
@@ -79,6 +84,7 @@ class OrderedStatistics:
         *,
         order: int = 0,
         method: Method = "cs",
+        weights: npt.ArrayLike | None = None,
         threads: int | None = None,
     ) -> U8:
         """Predicted observables, [shots, ceil(n_observables / 8)] packed.
@@ -89,9 +95,13 @@ class OrderedStatistics:
                 count as 1e9.
             order: 0 for OSD-0.
             method: how an order above 0 is meant: "e", exhaustive, or "cs", combination sweep.
+            weights: [n_faults] log-odds to weigh candidates with, in place of `reliabilities`, which still give
+                the order and the hard decision.
             threads: by default one per available core. The answer does not depend on it.
         """
-        observables, _ = self._decode(detectors, reliabilities, order, method, threads, to_faults=False)
+        observables, _ = self._decode(
+            detectors, reliabilities, order, method, weights, threads, to_faults=False
+        )
         return observables
 
     def decode_to_faults(
@@ -101,10 +111,11 @@ class OrderedStatistics:
         *,
         order: int = 0,
         method: Method = "cs",
+        weights: npt.ArrayLike | None = None,
         threads: int | None = None,
     ) -> Corrections:
         """The fault sets themselves, with their weights. Arguments as for `decode`."""
-        return self._decode(detectors, reliabilities, order, method, threads, to_faults=True)[1]
+        return self._decode(detectors, reliabilities, order, method, weights, threads, to_faults=True)[1]
 
     def _decode(
         self,
@@ -112,6 +123,7 @@ class OrderedStatistics:
         reliabilities: Reliabilities,
         order: int,
         method: Method,
+        weights: npt.ArrayLike | None,
         threads: int | None,
         *,
         to_faults: bool,
@@ -124,6 +136,7 @@ class OrderedStatistics:
             for kind in (np.float32, np.float64)
         )
         order = self._checked_order(order, method)
+        own = read_only(self._checked_weights(weights))
         observables = np.zeros((shots, width(self.n_observables)), dtype=np.uint8)
         rows = shots if to_faults else 0
         found = Corrections(np.zeros((rows, width(self.n_faults)), dtype=np.uint8), np.zeros(rows))
@@ -131,7 +144,7 @@ class OrderedStatistics:
 
         def work(start: int, stop: int) -> tuple[int, int, int]:
             status, shot, fault = osd.decode(
-                *self._matrices, packed, single, double, shared, start, stop, order, _METHODS[method],
+                *self._matrices, packed, single, double, shared, own, start, stop, order, _METHODS[method],
                 observables, *found,
             )  # fmt: skip
             return int(shot), int(status), int(fault)
@@ -171,6 +184,18 @@ class OrderedStatistics:
         else:
             rows = np.ascontiguousarray(given, dtype=np.float64)
         return rows.reshape(-1, self.n_faults) if self.n_faults else np.zeros((max(1, shots), 0))
+
+    def _checked_weights(self, weights: npt.ArrayLike | None) -> F64:
+        if weights is None:
+            return np.empty(0)
+        given = np.array(weights, dtype=np.float64)
+        if given.shape != (self.n_faults,) or not np.isfinite(given).all():
+            raise InputError(
+                f"got weights of shape {given.shape}, or some that are not finite, for {self.n_faults} faults",
+                where="weights",
+                mend=f"give finite log-odds [{self.n_faults}]",
+            )
+        return given
 
     def _checked_order(self, order: int, method: Method) -> int:
         if method not in _METHODS:

@@ -21,6 +21,8 @@ from autoqec.decoders.backends._kernels.matching_gauge import (
     unmatchable_detectors,
 )
 from autoqec.decoders.backends._kernels.matching_grow import SOLVED, UNMATCHABLE
+from autoqec.decoders.backends._kernels.pieces import read_only
+from autoqec.envs.packing import checked, pack, unpack, width
 from autoqec.envs.problem import BOUNDARY, F64, I32, U8, MatchingGraph
 from autoqec.errors import InputError
 
@@ -81,7 +83,7 @@ class PerShotMatcher:
         self.n_detectors = int(n_detectors)
         self.ends = _checked_ends(self.n_detectors, ends)
         self.observables = _checked_observables(len(self.ends), observables)
-        self._masks = _read_only(np.packbits(self.observables, axis=1, bitorder="little"))
+        self._masks = read_only(pack(self.observables))
         self._engine = Engine(self.n_detectors, self.ends)
         self._class_engines: dict[int, tuple[Engine, U8]] = {}
 
@@ -109,17 +111,14 @@ class PerShotMatcher:
             weights: [shots, n_edges], or [n_edges] for all shots.
             threads: by default one per available core. The answer does not depend on it.
         """
-        batch = self._match(self._engine, self._checked_detectors(detectors), weights, threads, edges=False)
-        self._refuse_unmatchable(batch, batch.status == UNMATCHABLE)
-        observables: U8 = batch.observables
+        observables: U8 = self._solve(detectors, weights, threads, edges=False).observables
         return observables
 
     def decode_to_edges(
         self, detectors: U8, weights: Weights, *, threads: int | None = None
     ) -> MatchingSolutions:
         """The corrections themselves, with their weights. Arguments as for `decode`."""
-        batch = self._match(self._engine, self._checked_detectors(detectors), weights, threads, edges=True)
-        self._refuse_unmatchable(batch, batch.status == UNMATCHABLE)
+        batch = self._solve(detectors, weights, threads, edges=True)
         return MatchingSolutions(batch.edges, batch.observables, batch.totals)
 
     def logical_classes(
@@ -132,9 +131,9 @@ class PerShotMatcher:
         repetition codes; the graph of a toric code is refused.
         """
         engine, gauge = self._class_engine(observable)
-        detectors = self._checked_detectors(detectors)
+        detectors = checked(detectors, self.n_detectors, what="detectors")
         n = self.n_detectors
-        with_observable = np.zeros((len(detectors), n // 8 + 1), dtype=np.uint8)
+        with_observable = np.zeros((len(detectors), width(n + 1)), dtype=np.uint8)
         with_observable[:, : detectors.shape[1]] = detectors
         # A correction flips the observable: what it flips in this gauge, plus the defects in `gauge`, mod 2.
         parity = np.bitwise_count(detectors & gauge).sum(axis=1) & 1
@@ -151,30 +150,31 @@ class PerShotMatcher:
         totals[missing] = np.inf
         return LogicalClasses(edges, totals)
 
+    def _solve(self, detectors: U8, weights: Weights, threads: int | None, *, edges: bool) -> Batch:
+        detectors = checked(detectors, self.n_detectors, what="detectors")
+        batch = self._match(self._engine, detectors, weights, threads, edges=edges)
+        self._refuse_unmatchable(batch, batch.status == UNMATCHABLE)
+        return batch
+
     def _match(
         self, engine: Engine, detectors: U8, weights: Weights, threads: int | None, *, edges: bool
     ) -> Batch:
         """Run a batch; an unusable weight raises, shots without a matching stay marked in `status`."""
-        if threads is not None and threads < 1:
-            raise InputError(
-                f"threads is {threads}", where="threads", mend="give 1 or more, or None for all cores"
-            )
         shots = len(detectors)
         weights = self._checked_weights(weights, shots)
         single = weights.dtype == np.float32
         # All inputs go in read-only, so that writable and read-only arrays need only one compiled kernel.
         batch = Batch(
-            detectors=_read_only(detectors),
-            single=_read_only(weights if single else np.empty((0, self.n_edges), dtype=np.float32)),
-            double=_read_only(np.empty((0, self.n_edges)) if single else weights),
+            detectors=read_only(detectors),
+            single=read_only(weights if single else np.empty((0, self.n_edges), dtype=np.float32)),
+            double=read_only(np.empty((0, self.n_edges)) if single else weights),
             masks=self._masks,
             observables=np.zeros((shots, self._masks.shape[1]), dtype=np.uint8),
-            edges=np.zeros((shots, (self.n_edges + 7) // 8) if edges else (1, 0), dtype=np.uint8),
+            edges=np.zeros((shots, width(self.n_edges)) if edges else (1, 0), dtype=np.uint8),
             totals=np.zeros(shots, dtype=np.float64),
             status=np.full(shots, SOLVED, dtype=np.uint8),
         )
-        if shots:
-            engine.run(batch, threads)
+        engine.run(batch, threads)
         bad = np.flatnonzero(batch.status == BAD_WEIGHT)
         if len(bad):
             shot = int(bad[0]) % len(weights)
@@ -204,28 +204,8 @@ class PerShotMatcher:
                     mend="use decode or decode_to_edges, which need no such structure",
                 )
             ends = observable_as_detector(self.n_detectors, self.ends, mask, gauge)
-            packed = np.packbits(gauge, bitorder="little")
-            self._class_engines[observable] = Engine(self.n_detectors + 1, ends), packed
+            self._class_engines[observable] = Engine(self.n_detectors + 1, ends), pack(gauge[None])
         return self._class_engines[observable]
-
-    def _checked_detectors(self, detectors: U8) -> U8:
-        width = (self.n_detectors + 7) // 8
-        detectors = np.ascontiguousarray(detectors)
-        if detectors.dtype != np.uint8 or detectors.ndim != 2 or detectors.shape[1] != width:
-            raise InputError(
-                f"got {detectors.dtype} of shape {detectors.shape} for {self.n_detectors} detectors",
-                where="detectors",
-                mend=f"give uint8 [shots, {width}], as np.packbits(bits, axis=1, bitorder='little') does",
-            )
-        if self.n_detectors % 8:
-            stray = np.flatnonzero(detectors[:, -1] >> np.uint8(self.n_detectors % 8))
-            if len(stray):
-                raise InputError(
-                    f"shot {int(stray[0])} has bits set beyond detector {self.n_detectors - 1}",
-                    where="detectors",
-                    mend="check the number of detectors, and that bits are packed in little order",
-                )
-        return detectors
 
     def _checked_weights(self, weights: Weights, shots: int) -> Weights:
         given = np.asarray(weights)
@@ -249,20 +229,14 @@ class PerShotMatcher:
         shot = int(stuck[0])
         weights = batch.single if len(batch.single) else batch.double
         usable = self.ends[weights[shot % len(weights)] < np.inf]
-        bits = np.unpackbits(batch.detectors[shot], count=self.n_detectors, bitorder="little")
-        found = unmatchable_detectors(self.n_detectors, usable, bits.astype(np.bool_))
+        defects = unpack(batch.detectors[shot : shot + 1], self.n_detectors)[0].astype(np.bool_)
+        found = unmatchable_detectors(self.n_detectors, usable, defects)
         shown = " ".join(f"D{d}" for d in found[:8]) + (" ..." if len(found) > 8 else "")
         raise InputError(
             f"shot {shot} has no correction: an odd number of defects is cut off from the boundary ({shown})",
             where="detectors",
             mend="check that the shots belong to this graph, or leave a usable edge to the boundary",
         )
-
-
-def _read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    view = array.view()
-    view.flags.writeable = False
-    return view
 
 
 def _checked_ends(n: int, ends: I32) -> I32:

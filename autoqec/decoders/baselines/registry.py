@@ -5,6 +5,7 @@ An entry that is not installed here stays in the registry: asking for it says wh
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -58,7 +59,7 @@ class DecoderChoice:
     @property
     def identity(self) -> str:
         """Name, order and library version: equal identities decode equally."""
-        distribution = registry()[self.entry].distribution
+        distribution = entry(self.entry).distribution
         version = __version__ if distribution == "autoqec" else metadata.version(distribution)
         return f"{self.name}/{distribution}-{version}"
 
@@ -71,50 +72,56 @@ class DecoderChoice:
                 where="decoders",
                 mend="leave it out, or install what it needs",
             )
-        return registry()[self.entry].build(problem, self.order or 0)
+        return entry(self.entry).build(problem, self.order or 0)
 
 
-def registry() -> dict[str, Baseline]:
-    """All entries by name."""
-    from autoqec.decoders.baselines import (
-        belief_matching,
-        bp_lsd,
-        bp_osd,
-        correlated,
-        plain,
-        relay,
-        tesseract,
-    )
-
-    entries = (plain, correlated, belief_matching, bp_osd, bp_lsd, relay, tesseract)
-    return {module.ENTRY.name: module.ENTRY for module in entries}
+_MODULES = {
+    "pymatching": "plain",
+    "pymatching_correlated": "correlated",
+    "belief_matching": "belief_matching",
+    "bposd": "bp_osd",
+    "bplsd": "bp_lsd",
+    "relay_bp": "relay",
+    "tesseract": "tesseract",
+}
 
 
-def choose(names: Iterable[str], orders: Iterable[int], *, where: str) -> list[DecoderChoice]:
+def names() -> list[str]:
+    """Every entry, installed or not."""
+    return list(_MODULES)
+
+
+def entry(name: str) -> Baseline:
+    """One entry; its module, and the libraries that it needs, are imported only now."""
+    module = importlib.import_module(f"autoqec.decoders.baselines.{_MODULES[name]}")
+    found: Baseline = module.ENTRY
+    return found
+
+
+def choose(wanted: Iterable[str], orders: Iterable[int], *, where: str) -> list[DecoderChoice]:
     """Decoders by name, in order, each once. A name with an open order stands for every one of `orders`."""
-    known = registry()
     chosen: dict[DecoderChoice, None] = {}
-    for text in names:
-        entry, _, order = text.partition("-")
-        if entry not in known or (order and not (order.isdigit() and known[entry].has_order)):
+    for text in wanted:
+        name, _, order = text.partition("-")
+        if name not in _MODULES or (order and not (order.isdigit() and entry(name).has_order)):
             raise InputError(
                 f"unknown decoder {text!r}",
                 where=where,
-                mend=f"known: {', '.join(known)}; an order is written as in bposd-10",
+                mend=f"known: {', '.join(_MODULES)}; an order is written as in bposd-10",
             )
-        if not known[entry].has_order:
-            chosen[DecoderChoice(entry)] = None
+        if not entry(name).has_order:
+            chosen[DecoderChoice(name)] = None
         else:
             for value in [int(order)] if order else orders:
-                chosen[DecoderChoice(entry, value)] = None
+                chosen[DecoderChoice(name, value)] = None
     return list(chosen)
 
 
 def unavailable(choice: DecoderChoice, problem: DecodingProblem | None = None) -> str | None:
     """Why a decoder cannot run here or on this problem; None when it can."""
-    entry = registry()[choice.entry]
-    if not entry.is_available:
-        return f"not installed: {entry.hint}"
-    if problem is not None and entry.needs_graph and problem.graph is None:
+    baseline = entry(choice.entry)
+    if not baseline.is_available:
+        return f"not installed: {baseline.hint}"
+    if problem is not None and baseline.needs_graph and problem.graph is None:
         return "needs a graph-like problem"
     return None

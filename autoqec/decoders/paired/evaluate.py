@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass, field
+from multiprocessing.context import BaseContext
 from types import TracebackType
 from typing import Self
 
@@ -21,7 +22,7 @@ from autoqec.decoders.protocol import DecoderFactory
 from autoqec.envs.environment import Environment
 from autoqec.errors import InputError
 
-CHUNK = 4096
+CHUNK = 8192
 """Shots with one seed. A multiple of 8, so that packed chunks join at byte boundaries."""
 
 _JOB_SECONDS = 0.5
@@ -185,7 +186,7 @@ class Evaluator:
     def _start_workers(self) -> ProcessPoolExecutor:
         if self._pool is None:
             self._pool = ProcessPoolExecutor(
-                self._workers, mp_context=multiprocessing.get_context("spawn"), initializer=worker.initialise
+                self._workers, mp_context=_process_context(), initializer=worker.initialise
             )
         return self._pool
 
@@ -195,6 +196,15 @@ class Evaluator:
         for process in list((self._pool._processes or {}).values()):
             with contextlib.suppress(OSError):
                 process.terminate()
+
+
+def _process_context() -> BaseContext:
+    """Fresh processes that import the worker once: plain forks of a threaded parent can deadlock."""
+    if "forkserver" not in multiprocessing.get_all_start_methods():
+        return multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([worker.__name__])
+    return context
 
 
 def _chunks_per_job(done: worker.Done) -> int:

@@ -45,14 +45,14 @@ def reference(h, priors, syndromes, iterations, method="sum_product", scaling=1.
     """Dense flooding belief propagation in double precision, signs and sizes apart."""
     out = []
     on = h.astype(bool)
-    with np.errstate(divide="ignore", over="ignore"):
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         for syndrome in syndromes:
             to_check = np.where(on, log_odds(priors)[None, :], np.inf)
             for i in range(iterations):
                 sign = np.where(to_check < 0, -1.0, 1.0)
                 total_sign = sign.prod(axis=1, keepdims=True) * (1 - 2.0 * syndrome[:, None])
                 size = np.abs(to_check)
-                others = np.empty_like(size)
+                others = np.zeros_like(size)
                 for c, f in zip(*np.nonzero(on), strict=True):
                     rest = np.delete(size[c], f)
                     if method == "min_sum":

@@ -151,6 +151,26 @@ def test_the_candidates_are_those_of_the_method(seed, method, order):
         assert found.weights[i] == pytest.approx(best, abs=1e-7)
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_candidates_may_be_weighed_with_something_else_than_they_are_ordered_by(seed):
+    h, syndromes, odds = random_case(seed)
+    n = h.shape[1]
+    weights = np.random.default_rng(seed).normal(2.0, 2.0, n)
+    every = np.array(list(product((0, 1), repeat=n)), dtype=np.uint8)
+    decoder = decoder_of(h)
+    first = decoder.decode_to_faults(pack(syndromes), odds, weights=weights)
+    plain = decoder.decode_to_faults(pack(syndromes), odds)
+    assert (first.faults == plain.faults).all()  # order 0 has one candidate
+    np.testing.assert_allclose(first.weights, unpack(plain.faults, n) @ weights, atol=1e-9)
+    best = decoder.decode_to_faults(pack(syndromes), odds, order=n, method="e", weights=weights)
+    assert (unpack(best.faults, n) @ h.T % 2 == syndromes).all()
+    for i, syndrome in enumerate(syndromes):
+        fits = every[(every @ h.T % 2 == syndrome).all(axis=1)]
+        if (h @ (odds[i] < 0) % 2 == syndrome).all():  # the hard decision is final
+            fits = fits[(fits == (odds[i] < 0)).all(axis=1)]
+        assert best.weights[i] == pytest.approx((fits @ weights).min(), abs=1e-7)
+
+
 @pytest.mark.parametrize("h", [STEANE, SURFACE_D3], ids=["steane", "surface d=3"])
 def test_small_codes_against_all_fault_sets(h):
     n = h.shape[1]
@@ -247,8 +267,7 @@ def test_on_the_log_odds_of_ldpc_order_0_gives_its_correction(bb72):
     assert finite.sum() > 20
     raised = odds[finite] - odds[finite].min(axis=1, keepdims=True) + 1.0
     faults = unpack(decoder.decode_to_faults(detectors[finite], raised).faults, problem.n_faults)
-    print("AGREE", (faults == corrections[finite]).all(axis=1).mean(), finite.sum())
-    assert (faults == corrections[finite]).all(axis=1).mean() > 0.95
+    assert (faults == corrections[finite]).all()
 
     known = ~np.isnan(odds).any(axis=1)
     found = decoder.decode_to_faults(detectors[known], odds[known])
@@ -256,6 +275,25 @@ def test_on_the_log_odds_of_ldpc_order_0_gives_its_correction(bb72):
     assert (faults == corrections[known]).all(axis=1).mean() > 0.8
     l = problem.l.T.toarray()
     assert (faults @ l % 2 == corrections[known] @ l % 2).all(axis=1).mean() > 0.95
+
+
+@pytest.mark.parametrize(("theirs", "method", "order"), [("osd_cs", "cs", 10), ("osd_e", "e", 6)])
+def test_with_channel_weights_higher_orders_find_the_weight_that_ldpc_finds(bb72, theirs, method, order):
+    problem, shots, beliefs = bb72
+    ldpc = ldpc_decoder(problem, osd_method=theirs, osd_order=order)
+    detectors = shots.detectors[~beliefs.satisfied][:30]
+    corrections, odds = [], []
+    for syndrome in unpack(detectors, problem.n_checks):
+        corrections.append(ldpc.decode(syndrome).copy())
+        odds.append(np.array(ldpc.log_prob_ratios))
+    odds = np.array(odds)
+    finite = np.isfinite(odds).all(axis=1)
+    assert finite.sum() > 10
+    raised = odds[finite] - odds[finite].min(axis=1, keepdims=True) + 1.0
+    weights = -np.log(problem.priors)
+    decoder = OrderedStatistics(problem.h, problem.l)
+    found = decoder.decode_to_faults(detectors[finite], raised, order=order, method=method, weights=weights)
+    np.testing.assert_allclose(found.weights, np.array(corrections)[finite] @ weights)
 
 
 @pytest.mark.slow
@@ -391,6 +429,8 @@ def test_input_that_cannot_be_used_is_named():
         decoder.decode(np.zeros((300, 2), dtype=np.uint8), odds)
     with pytest.raises(InputError, match="order is -1"):
         decoder.decode(detectors, odds, order=-1)
+    with pytest.raises(InputError, match=r"weights of shape \(6,\)"):
+        decoder.decode(detectors, np.ones(7), weights=np.ones(6))
     with pytest.raises(InputError, match="no method 'x'"):
         decoder.decode(detectors, odds, method="x")  # type: ignore[arg-type]
     with pytest.raises(InputError, match=r"2\*\*30 candidates"):

@@ -172,17 +172,19 @@ def _start_syndromes(detectors, fresh, n_fresh, shot_of, syn, asked):  # type: i
 @njit
 def _start_priors(shot_priors, fresh, n_fresh, shot_of, prob, odds):  # type: ignore[no-untyped-def]
     """Log-odds of the fresh lanes; returns -1, or a shot that has something else than probabilities."""
-    for i in range(n_fresh):
-        s = fresh[i]
-        for f in range(prob.shape[0]):
-            q = shot_priors[shot_of[s], f]
-            if not (q >= _ZERO and q <= _ONE):
-                return shot_of[s]
-            prob[f, s] = min(max(q, _LOWEST), _HIGHEST)
+    bad = -1
+    for tile in range(0, prob.shape[0], LANES):
+        for i in range(n_fresh):
+            s = fresh[i]
+            for f in range(tile, min(tile + LANES, prob.shape[0])):
+                q = shot_priors[shot_of[s], f]
+                if not (q >= _ZERO and q <= _ONE) and (bad < 0 or shot_of[s] < bad):
+                    bad = shot_of[s]
+                prob[f, s] = min(max(q, _LOWEST), _HIGHEST)
     for f in range(prob.shape[0]):
         q = load(prob, f)
         store(odds, f, log((_ONE - q) * inverse(q)))
-    return -1
+    return bad
 
 
 @njit
@@ -279,11 +281,13 @@ def _propagate(  # type: ignore[no-untyped-def]
                     satisfied[shot_of[s]] = met
                     done[n_done] = s
                     n_done += 1
+        for tile in range(0, n_faults, LANES):  # a transposition: tile by tile it stays in the first cache
+            for i in range(n_done):
+                s = done[i]
+                for f in range(tile, min(tile + LANES, n_faults)):
+                    posterior[shot_of[s], f] = total[f, s]
         for i in range(n_done):
-            s = done[i]
-            for f in range(n_faults):
-                posterior[shot_of[s], f] = total[f, s]
-            shot_of[s] = -1
+            shot_of[done[i]] = -1
 
 
 def _with_disk_cache(sources: str) -> tuple[Any, Any]:

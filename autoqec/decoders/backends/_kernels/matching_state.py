@@ -137,7 +137,7 @@ compiled = njit(nogil=True)
 
 
 @intrinsic
-def _pointer(typing_context: Any, array: Any) -> Any:  # noqa: ARG001
+def _pointer(_context: Any, array: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return context.make_array(signature.args[0])(context, builder, args[0]).data
 

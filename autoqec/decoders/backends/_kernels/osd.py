@@ -2,7 +2,8 @@
 
 With z the hard decision (1 where the log-odds are negative) and y = x xor z, a fault set x explains the
 syndrome s when H y = s xor H z, and its weight exceeds that of z by the sum of |log-odds| over y. So the search
-is for a light y, and non-pivot faults with y = 0 keep their hard decision.
+is for a cheap y, and non-pivot faults with y = 0 keep their hard decision. With weights other than the log-odds
+w, a fault in y costs w, or -w where z = 1.
 
 Columns enter a Gauss-Jordan basis one by one, likeliest flipped first. Slot k of the basis holds a sum of
 pivot columns that is 1 in its lead row and 0 in the lead rows of all other slots and, beside it, which pivots
@@ -226,31 +227,31 @@ def _combine(col_ptr, col_rows, pivots, slot_of_row, fault, combos, row):  # typ
 
 
 @njit
-def _tabulate(table, value, pivot, n_slots, residual):  # type: ignore[no-untyped-def]
+def _tabulate(table, cost, pivot, n_slots, residual):  # type: ignore[no-untyped-def]
     """table[b, byte] = change of weight when the pivots 8 b + (bits of byte) flip.
 
-    Returns the weight of the pivots in use: no candidate can save more.
+    Returns what flipping pivots can save at most.
     """
-    spent = 0.0
+    saving = 0.0
     for b in range(table.shape[0]):
         table[b, 0] = 0.0
         for i in range(8):
             k = 8 * b + i
             delta = 0.0
             if k < n_slots:
-                delta = abs(value[pivot[k]])
+                delta = cost[pivot[k]]
                 if (residual[1, k >> 6] >> np.uint64(k & 63)) & _ONE:
-                    spent += delta
                     delta = -delta
+                saving += max(0.0, -delta)
             for low in range(1 << i):
                 table[b, (1 << i) + low] = table[b, low] + delta
-    return spent
+    return saving
 
 
 @njit
 def _sweep(  # type: ignore[no-untyped-def]
-    col_ptr, col_rows, pivots, slot_of_row, is_pivot, residual, faults, value, order, method,
-    table, spent, combos, flips
+    col_ptr, col_rows, pivots, slot_of_row, is_pivot, residual, faults, cost, order, method,
+    table, saving, combos, flips
 ):  # fmt: skip
     """Find the best pattern of non-pivot flips; puts its faults first in `flips` and returns how many.
 
@@ -266,7 +267,7 @@ def _sweep(  # type: ignore[no-untyped-def]
     best = 0.0
     n_flips = 0
     depth = 0
-    for i in range(value.shape[0]):
+    for i in range(cost.shape[0]):
         f = faults[i]
         if is_pivot[f]:
             continue
@@ -276,10 +277,9 @@ def _sweep(  # type: ignore[no-untyped-def]
             depth += 1
         elif method == EXHAUSTIVE:
             break
-        cost = abs(value[f])
-        if method == COMBINATION_SWEEP and cost - spent < best - _BETTER:
+        if method == COMBINATION_SWEEP and cost[f] - saving < best - _BETTER:
             _combine(col_ptr, col_rows, pivots, slot_of_row, f, combos, trial)
-            delta = cost + _price(table, combos, trial)
+            delta = cost[f] + _price(table, combos, trial)
             if delta < best - _BETTER:
                 best = delta
                 n_flips = 1
@@ -290,11 +290,11 @@ def _sweep(  # type: ignore[no-untyped-def]
     if method == COMBINATION_SWEEP:
         for i in range(depth):
             for k in range(i + 1, depth):
-                cost = abs(value[flips[2 + i]]) + abs(value[flips[2 + k]])
-                if cost - spent < best - _BETTER:
+                price = cost[flips[2 + i]] + cost[flips[2 + k]]
+                if price - saving < best - _BETTER:
                     for w in range(words):
                         combos[trial, w] = combos[i, w] ^ combos[k, w]
-                    delta = cost + _price(table, combos, trial)
+                    delta = price + _price(table, combos, trial)
                     if delta < best - _BETTER:
                         best = delta
                         n_flips = 2
@@ -308,18 +308,18 @@ def _sweep(  # type: ignore[no-untyped-def]
         best_pattern = 0
         for w in range(words):
             combos[trial, w] = _ZERO
-        cost = 0.0
+        price = 0.0
         for step in range(1, 1 << depth):
             i = 0
             while not (step >> i) & 1:
                 i += 1
             pattern ^= 1 << i
-            extra = abs(value[flips[2 + i]])
-            cost += extra if (pattern >> i) & 1 else -extra
+            extra = cost[flips[2 + i]]
+            price += extra if (pattern >> i) & 1 else -extra
             for w in range(words):
                 combos[trial, w] ^= combos[i, w]
-            if cost - spent < best - _BETTER:
-                delta = cost + _price(table, combos, trial)
+            if price - saving < best - _BETTER:
+                delta = price + _price(table, combos, trial)
                 if delta < best - _BETTER:
                     best = delta
                     best_pattern = pattern
@@ -345,13 +345,13 @@ def _flip(fault_observables, fault, shot, observables, corrections):  # type: ig
 
 @njit(cache=True, nogil=True)
 def decode(  # type: ignore[no-untyped-def]
-    col_ptr, col_rows, fault_observables, n_checks, full_rank, detectors, single, double, shared, start, stop,
-    order, method, observables, corrections, weights
+    col_ptr, col_rows, fault_observables, n_checks, full_rank, detectors, single, double, shared, own_weights,
+    start, stop, order, method, observables, corrections, weights
 ):  # fmt: skip
     """Decode shots `start <= shot < stop` into zeroed rows of `observables`, `corrections` and `weights`.
 
     single, double: [shots, n_faults] log-odds in one of them, the other without rows; if `shared` one row for
-    all shots, which one elimination then serves.
+    all shots, which one elimination then serves. own_weights: [n_faults], or empty to weigh by the log-odds.
     corrections and weights may have no rows where they are not wanted. Returns (status, shot, fault).
     """
     n_faults = col_ptr.shape[0] - 1
@@ -367,6 +367,7 @@ def decode(  # type: ignore[no-untyped-def]
     column = np.zeros((2, words), np.uint64)
     mask = np.zeros(n_checks, np.uint64)
     value = np.empty(n_faults, np.float64)
+    cost = np.empty(n_faults, np.float64)  # of flipping a fault, from its hard decision
     faults = np.empty(n_faults, np.int64)
     keys = np.empty((2, n_faults), np.uint64)
     count = np.empty(257, np.int64)
@@ -382,6 +383,11 @@ def decode(  # type: ignore[no-untyped-def]
         if not shared or not loaded:
             loaded = True
             unusual = _load(single, double, 0 if shared else shot, value)
+            for f in range(n_faults):
+                cost[f] = abs(value[f])
+            if own_weights.shape[0] > 0:
+                for f in range(n_faults):
+                    cost[f] = -own_weights[f] if value[f] < 0.0 else own_weights[f]
         for w in range(words):
             residual[0, w] = _ZERO
             residual[1, w] = _ZERO
@@ -393,7 +399,7 @@ def decode(  # type: ignore[no-untyped-def]
                 if not value[f] >= 0.0:
                     if np.isnan(value[f]):
                         return NOT_A_NUMBER, shot, f
-                    weight += value[f]
+                    weight -= cost[f]
                     _flip(fault_observables, f, shot, observables, corrections)
                     for i in range(col_ptr[f], col_ptr[f + 1]):
                         r = col_rows[i]
@@ -432,17 +438,17 @@ def decode(  # type: ignore[no-untyped-def]
             if not _is_zero(residual):
                 return NO_SOLUTION, shot, -1
             if order > 0:
-                spent = _tabulate(table, value, pivot, n_slots, residual)
+                saving = _tabulate(table, cost, pivot, n_slots, residual)
                 n_flips = _sweep(
-                    col_ptr, col_rows, pivots, slot_of_row, is_pivot, residual, faults, value, order, method,
-                    table, spent, combos, flips
+                    col_ptr, col_rows, pivots, slot_of_row, is_pivot, residual, faults, cost, order, method,
+                    table, saving, combos, flips
                 )  # fmt: skip
                 for i in range(n_flips):
-                    weight += abs(value[flips[i]])
+                    weight += cost[flips[i]]
                     _flip(fault_observables, flips[i], shot, observables, corrections)
             for k in range(n_slots):
                 if (residual[1, k >> 6] >> np.uint64(k & 63)) & _ONE:
-                    weight += abs(value[pivot[k]])
+                    weight += cost[pivot[k]]
                     _flip(fault_observables, pivot[k], shot, observables, corrections)
         if weights.shape[0] > 0:
             weights[shot] = weight
