@@ -27,7 +27,9 @@ BATCH = 4096
 
 def parts_rate(env, p: float, shots: int) -> float:
     circuit = env.circuit(p)
-    matching = pymatching.Matching.from_detector_error_model(circuit.detector_error_model(decompose_errors=True))
+    matching = pymatching.Matching.from_detector_error_model(
+        circuit.detector_error_model(decompose_errors=True)
+    )
     sampler = circuit.compile_detector_sampler(seed=1)
     start = time.process_time()
     failures = 0
@@ -83,7 +85,11 @@ if __name__ == "__main__":
         with tempfile.NamedTemporaryFile("w", suffix=".py") as script:
             script.write(code)
             script.flush()
-            return float(subprocess.run([sys.executable, script.name], check=True, capture_output=True, text=True).stdout)
+            return float(
+                subprocess.run(
+                    [sys.executable, script.name], check=True, capture_output=True, text=True
+                ).stdout
+            )
 
 
 def main() -> None:
@@ -91,9 +97,15 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--memory-shots", type=int, default=10_000_000)
     options = parser.parse_args()
-    print("| env | p | parts, shots/s | paired, 1 process | ratio | sinter, 2 workers | paired, 2 workers | ratio |")
+    print(
+        "| env | p | parts, shots/s | paired, 1 process | ratio | sinter, 2 workers | paired, 2 workers | ratio |"
+    )
     print("|---|---|---|---|---|---|---|---|")
-    for name, shots in (("surface_d3_depol", 2_000_000), ("surface_d5_depol", 400_000), ("surface_d7_depol", 120_000)):
+    for name, shots in (
+        ("surface_d3_depol", 2_000_000),
+        ("surface_d5_depol", 400_000),
+        ("surface_d7_depol", 120_000),
+    ):
         env, p = load_env(name), 5e-3
         parts, paired, theirs, ours = [], [], [], []
         for _ in range(options.repeats):
@@ -107,7 +119,9 @@ def main() -> None:
             f"| {row[2]:,.0f} | {row[3]:,.0f} | {row[3] / row[2]:.2f} |"
         )
     shots = options.memory_shots
-    print(f"\nPeak memory of {shots:,} paired shots, two decoders, parent and two workers: {peak_memory(shots):.0f} MiB")
+    print(
+        f"\nPeak memory of {shots:,} paired shots, two decoders, parent and two workers: {peak_memory(shots):.0f} MiB"
+    )
     print(f"(this process: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MiB)")
 
 

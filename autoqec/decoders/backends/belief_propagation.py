@@ -25,7 +25,7 @@ _SMALLEST = 1e-15
 class Posteriors(NamedTuple):
     """log_odds: [shots, n_faults] log((1 - q) / q), positive where the fault is unlikely to have happened.
 
-    satisfied: [shots] whether the hard decision (log-odds below zero) has the shot's syndrome.
+    satisfied: [shots] whether the hard decision (log-odds below zero) of the last iteration has the shot's syndrome.
     """
 
     log_odds: F32
@@ -38,7 +38,9 @@ class BeliefPropagation:
     Args:
         h: [n_checks, n_faults] check matrix over GF(2).
         priors: [n_faults] probabilities, clipped to [1e-15, 1 - 1e-15].
-        iterations: how often checks and faults are updated; the posteriors are those after the last.
+        iterations: how often checks and faults are updated.
+        average: the log-odds are the mean of the posteriors after each of the last `average` iterations. Flooding
+            oscillates with period two, so an even number smooths it; `satisfied` is about the last iteration alone.
         method: "sum_product" (the tanh rule) or "min_sum".
         scaling: factor on min-sum messages; "adaptive" is 1 - 2**-i in iteration i, as in `ldpc`.
         early_stop: stop a shot as soon as its hard decision has its syndrome and keep the posteriors of that
@@ -57,6 +59,7 @@ class BeliefPropagation:
         priors: npt.ArrayLike,
         *,
         iterations: int,
+        average: int = 1,
         method: Method = "sum_product",
         scaling: float | Literal["adaptive"] = 1.0,
         early_stop: bool = False,
@@ -68,6 +71,18 @@ class BeliefPropagation:
         self.n_checks, self.n_faults = (int(n) for n in rows.shape)
         if iterations < 1:
             raise InputError(f"{iterations} iterations", where="iterations", mend="give 1 or more")
+        if not 1 <= average <= iterations:
+            raise InputError(
+                f"average is {average} of {iterations} iterations",
+                where="average",
+                mend=f"give 1 to {iterations}",
+            )
+        if average > 1 and early_stop:
+            raise InputError(
+                "a shot that stops early has no last iterations to average",
+                where="average",
+                mend="leave average at 1, or early_stop at False",
+            )
         if method not in _METHODS:
             raise InputError(f"no method {method!r}", where="method", mend=f"choose of {', '.join(_METHODS)}")
         adaptive = scaling == "adaptive"
@@ -78,6 +93,7 @@ class BeliefPropagation:
         if method == "sum_product" and scaling != 1.0:
             raise InputError("sum-product messages are not scaled", where="scaling", mend="leave it at 1")
         self.iterations = iterations
+        self.average = average
         self.early_stop = early_stop
         self._method = _METHODS[method]
         self._scaling = np.float32(0.0 if adaptive else scaling)
@@ -120,8 +136,8 @@ class BeliefPropagation:
 
         def work(start: int, stop: int) -> int:
             shot: int = bp.propagate(
-                *self._graph, packed, own, start, stop, self.iterations, self.early_stop, self._method,
-                self._scaling, *answer,
+                *self._graph, packed, own, start, stop, self.iterations, self.average, self.early_stop,
+                self._method, self._scaling, *answer,
             )  # fmt: skip
             return shot
 

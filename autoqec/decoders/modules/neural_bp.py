@@ -7,6 +7,9 @@ One iteration, with m the messages from faults to checks, s the syndrome and w, 
     q  = (1 - u) prior + u q_before + sum of c over the fault's links                memory u, if any
     m  = q - c
 
+The answer is a learned sum of the posteriors q of all iterations, which starts as the mean over the last four: flooding
+propagation oscillates with period two, and the mean of consecutive posteriors decodes better than any single one.
+
 Untrained (w = 1, g = 0, u = 0) this is plain belief propagation, a strong start: training moves on from there.
 """
 
@@ -21,6 +24,7 @@ from autoqec.decoders.dsl_schema import NeuralBpSpec
 from autoqec.decoders.modules.structure import TannerLinks
 
 CLIP = 25.0
+AVERAGED = 4
 _FLOOR = 1e-7
 
 
@@ -42,14 +46,19 @@ class LearnedBP(nn.Module):
         self.damping = nn.Parameter(torch.zeros(dampings)) if dampings else None
         self.memory = nn.Parameter(torch.zeros(links.n_faults)) if spec.memory == "learnable" else None
         self.attention = LinkAttention(spec.attention_heads) if spec.attention_aug else None
+        averaged = min(AVERAGED, spec.iterations)
+        self.readout = nn.Parameter(torch.zeros(spec.iterations))
+        with torch.no_grad():
+            self.readout[-averaged:] = 1.0 / averaged
 
     def forward(self, syndrome: Tensor, prior: Tensor) -> Tensor:
-        """syndrome: [n_checks, batch] of 0 and 1; prior: [n_faults, batch] log-odds -> posterior [n_faults, batch]."""
+        """syndrome: [n_checks, batch] of 0 and 1; prior: [n_faults, batch] log-odds -> log-odds [n_faults, batch]."""
         links = self.links
         # A padded link carries +CLIP: it neither changes a product of tanh nor is the smallest.
         message = prior.clamp(-CLIP, CLIP)[links.fault]
         sign = 1.0 - 2.0 * syndrome
         posterior = prior
+        answer = torch.zeros_like(prior)
         before: Tensor | None = None
         for i in range(self.spec.iterations):
             check = self._checks(message, sign) * self._weight(i)
@@ -64,8 +73,9 @@ class LearnedBP(nn.Module):
                 base = prior + self.memory[:, None] * (posterior - prior)
             padded = torch.cat([check, check.new_zeros(1, check.shape[1])])
             posterior = (base + padded[links.links_of_fault].sum(dim=1)).clamp(-4 * CLIP, 4 * CLIP)
+            answer = answer + self.readout[i] * posterior
             message = (posterior[links.fault] - check).clamp(-CLIP, CLIP)
-        return posterior
+        return answer
 
     def _weight(self, iteration: int) -> Tensor:
         weight = self.weight[iteration]
@@ -79,7 +89,9 @@ class LearnedBP(nn.Module):
         pad = message.new_full((1, message.shape[1]), CLIP)
         rows = torch.cat([message, pad])[links.links_of_check]
         negative = torch.where(rows < 0, -1.0, 1.0).to(rows.dtype)
-        signs = (negative.prod(dim=1) * sign)[links.check] * torch.where(message < 0, -1.0, 1.0).to(message.dtype)
+        signs = (negative.prod(dim=1) * sign)[links.check] * torch.where(message < 0, -1.0, 1.0).to(
+            message.dtype
+        )
         if self.spec.check_rule == "min_sum":
             two = rows.abs().topk(min(2, rows.shape[1]), dim=1, largest=False).values
             smallest, second = two[:, 0][links.check], two[:, -1][links.check]

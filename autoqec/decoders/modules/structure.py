@@ -51,7 +51,9 @@ class TannerLinks(nn.Module):
         tables = {
             "check": check,
             "fault": fault,
-            "links_of_check": padded_rows(rows.indptr.astype(np.int64), np.arange(self.n_links), self.n_links),
+            "links_of_check": padded_rows(
+                rows.indptr.astype(np.int64), np.arange(self.n_links), self.n_links
+            ),
             "links_of_fault": padded_rows(fault_ptr, by_fault, self.n_links),
         }
         for name, table in tables.items():
@@ -86,9 +88,13 @@ class GraphEdges(nn.Module):
         tables = {
             "ends": ends,
             "faults_of_edge": padded_rows(
-                graph.fault_edges.indptr.astype(np.int64), graph.fault_edges.indices.astype(np.int64), self.n_faults
+                graph.fault_edges.indptr.astype(np.int64),
+                graph.fault_edges.indices.astype(np.int64),
+                self.n_faults,
             ),
-            "edges_of_fault": padded_rows(columns.indptr.astype(np.int64), columns.indices.astype(np.int64), self.n_edges),
+            "edges_of_fault": padded_rows(
+                columns.indptr.astype(np.int64), columns.indices.astype(np.int64), self.n_edges
+            ),
         }
         for name, table in tables.items():
             self.register_buffer(name, torch.from_numpy(table), persistent=False)
@@ -115,4 +121,7 @@ class GraphEdges(nn.Module):
             odd = odd + a - 2 * odd * a
             total = total * sign[self.faults_of_edge[:, k]]
         odd = odd.clamp(1e-9, 0.5)
-        return total * (torch.log1p(-odd) - torch.log(odd)) * (self.untouched[:, None] == 0) + self.untouched[:, None]
+        return (
+            total * (torch.log1p(-odd) - torch.log(odd)) * (self.untouched[:, None] == 0)
+            + self.untouched[:, None]
+        )

@@ -21,7 +21,6 @@ from numba import njit
 from autoqec.decoders.backends._kernels import simd
 from autoqec.decoders.backends._kernels.simd import (
     LANES,
-    LARGEST,
     bits,
     exp_minus,
     from_bits,
@@ -43,7 +42,7 @@ _F = np.float32
 _SIGN = np.int32(-(2**31))
 _MAGNITUDE = np.int32(2**31 - 1)
 _TINY = _F(1e-25)  # below any exp(-_CLIP)
-_CLIP = _F(LARGEST)  # of |message|
+_CLIP = _F(50.0)  # of |message|
 _LOWEST = _F(1e-15)  # probabilities are clipped here
 _HIGHEST = _F(1.0 - 2.0**-24)  # the last one below 1
 _ONE = _F(1.0)
@@ -129,6 +128,14 @@ def _faults(fault_ptr, fault_edge, edge_check, msg, prior, total, wrong):  # typ
 
 
 @njit
+def _add_up(total, share, fresh, summed):  # type: ignore[no-untyped-def]
+    """summed (+)= share * total, beginning from zero when `fresh`."""
+    for f in range(total.shape[0]):
+        part = load(total, f) * share
+        store(summed, f, part if fresh else load(summed, f) + part)
+
+
+@njit
 def _check_scratch(check_ptr):  # type: ignore[no-untyped-def]
     degree = 0
     for c in range(check_ptr.shape[0] - 1):
@@ -190,7 +197,7 @@ def _start_priors(shot_priors, fresh, n_fresh, shot_of, prob, odds):  # type: ig
 @njit
 def _propagate(  # type: ignore[no-untyped-def]
     check_ptr, edge_fault, edge_check, fault_ptr, fault_edge, prior, first_msg, detectors, shot_priors,
-    start, stop, iterations, early, method, scaling, posterior, satisfied
+    start, stop, iterations, average, early, method, scaling, posterior, satisfied
 ):  # fmt: skip
     """Decode shots `start <= shot < stop` into rows of `posterior` and `satisfied`.
 
@@ -198,6 +205,7 @@ def _propagate(  # type: ignore[no-untyped-def]
     [edge] what they join; fault_edge lists the edges by fault, from fault_ptr [fault] on.
     prior: [fault] log-odds. shot_priors: [shot, fault] probabilities, or of no rows when `prior` holds for all.
     scaling: of min-sum messages; 0 for 1 - 2**-i in iteration i.
+    average: how many of the last posteriors to take the mean of; 1 with `early`, as the lanes must be in step.
     Returns -1, or the first shot seen whose `shot_priors` are not probabilities.
     """
     n_checks = check_ptr.shape[0] - 1
@@ -208,6 +216,7 @@ def _propagate(  # type: ignore[no-untyped-def]
     odds = np.zeros((n_faults, LANES), np.float32)
     prob = np.full((n_faults if own_priors else 0, LANES), _F(0.5))
     total = np.empty((n_faults, LANES), np.float32)
+    mean = np.empty((n_faults if average > 1 else 0, LANES), np.float32)
     syn = np.zeros((n_checks, LANES), np.int32)
     asked = np.zeros(n_checks, np.int64)  # the syndromes, one bit per lane
     wrong = np.zeros(n_checks, np.int64)
@@ -268,6 +277,8 @@ def _propagate(  # type: ignore[no-untyped-def]
         for c in range(n_checks):
             wrong[c] = asked[c]
         _faults(fault_ptr, fault_edge, edge_check, msg, odds, total, wrong)
+        if average > 1 and age[0] >= iterations - average:
+            _add_up(total, _ONE / _F(average), age[0] == iterations - average, mean)
         unmet = 0
         for c in range(n_checks):
             unmet |= wrong[c]
@@ -281,11 +292,12 @@ def _propagate(  # type: ignore[no-untyped-def]
                     satisfied[shot_of[s]] = met
                     done[n_done] = s
                     n_done += 1
+        answer = mean if average > 1 else total
         for tile in range(0, n_faults, LANES):  # a transposition: tile by tile it stays in the first cache
             for i in range(n_done):
                 s = done[i]
                 for f in range(tile, min(tile + LANES, n_faults)):
-                    posterior[shot_of[s], f] = total[f, s]
+                    posterior[shot_of[s], f] = answer[f, s]
         for i in range(n_done):
             shot_of[done[i]] = -1
 

@@ -16,7 +16,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic, models, overload, register_model
 
 LANES = 16
-LARGEST = 50.0  # largest argument of exp_minus; exp(-50) is far from single precision's underflow
+LARGEST = 80.0  # largest argument of exp_minus; its result is still a normal number
 # Products may fuse into multiply-adds. Nothing that reorders sums or assumes the absence of NaN.
 _FLAGS = ("contract", "nsz", "arcp")
 

@@ -1,0 +1,82 @@
+"""The graph that a GNN runs on: nodes, directed edges, static features, and where its outputs sit."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from autoqec.envs.problem import BOUNDARY, DecodingProblem, log_odds
+
+STATIC_FEATURES = ("round_idx", "stabilizer_type", "distance", "prior_weight")
+_TYPE = {"X": 1.0, "Z": -1.0, "?": 0.0}
+
+
+class GraphView(nn.Module):
+    """Where a problem has a matching graph: its detectors and boundary, two directions per edge, one output per edge.
+    Elsewhere the Tanner graph: checks and faults, two directions per one of H, one output per fault.
+
+    n_nodes: the first `n_checks` are the checks. source, target: [n_directed]. output_of: [n_directed] the output that
+    each directed edge belongs to. nodes_of_output: [n_outputs, 2] the two end nodes of an output (a fault node twice on
+    the Tanner graph). static: [n_directed, len(STATIC_FEATURES)].
+    """
+
+    source: Tensor
+    target: Tensor
+    output_of: Tensor
+    nodes_of_output: Tensor
+    static: Tensor
+
+    def __init__(self, problem: DecodingProblem) -> None:
+        super().__init__()
+        self.n_checks = problem.n_checks
+        self.on_matching_graph = problem.graph is not None
+        if problem.graph is not None:
+            ends = np.where(problem.graph.ends == BOUNDARY, problem.n_checks, problem.graph.ends).astype(
+                np.int64
+            )
+            outputs, priors = np.arange(len(ends)), problem.graph.priors
+            self.n_nodes, self.n_outputs = problem.n_checks + 1, len(ends)
+            nodes_of_output = ends
+        else:
+            coo = problem.h.tocoo()
+            ends = np.stack([coo.row, coo.col + problem.n_checks], axis=1).astype(np.int64)
+            outputs, priors = coo.col.astype(np.int64), problem.priors[coo.col]
+            self.n_nodes, self.n_outputs = problem.n_checks + problem.n_faults, problem.n_faults
+            nodes_of_output = np.arange(problem.n_faults)[:, None].repeat(2, axis=1) + problem.n_checks
+        static = self._static(problem, ends, priors)
+        tables = {
+            "source": np.concatenate([ends[:, 0], ends[:, 1]]),
+            "target": np.concatenate([ends[:, 1], ends[:, 0]]),
+            "output_of": np.concatenate([outputs, outputs]),
+            "nodes_of_output": nodes_of_output,
+            "static": np.concatenate([static, static]).astype(np.float32),
+        }
+        for name, table in tables.items():
+            self.register_buffer(name, torch.from_numpy(np.ascontiguousarray(table)), persistent=False)
+
+    def _static(
+        self, problem: DecodingProblem, ends: npt.NDArray[np.int64], priors: npt.NDArray[np.float64]
+    ) -> npt.NDArray[np.float64]:
+        """[n_edges, features], each of order one: the round of the check (0 to 1), its basis, how far apart the ends are
+        in the coordinates, and the log-odds of the prior."""
+        check = ends[:, 0]
+        coords = np.nan_to_num(problem.detector_coords)
+        if coords.shape[1] == 0:
+            coords = np.zeros((problem.n_checks, 1))
+        time = coords[:, -1] / max(float(coords[:, -1].max(initial=0.0)), 1.0)
+        other = np.minimum(ends[:, 1], problem.n_checks - 1)
+        apart = np.where(
+            ends[:, 1] < problem.n_checks, np.linalg.norm(coords[check] - coords[other], axis=1), 0.0
+        )
+        basis = np.array([_TYPE[b] for b in problem.detector_basis.tolist()])
+        return np.stack(
+            [
+                time[check],
+                basis[check],
+                apart / max(float(apart.max(initial=0.0)), 1.0),
+                log_odds(priors) / 10.0,
+            ],
+            axis=1,
+        )
