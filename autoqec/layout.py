@@ -22,3 +22,17 @@ def problem_cache(key: str) -> Path:
 def failure_cache(stream: str, key: str) -> Path:
     """Failure bits of one decoder on one stream of shots."""
     return cache_root() / "failures" / stream / f"{key}.bin"
+
+
+class RoundDir:
+    """The files of one round."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self.config = self.path / "config.yaml"
+        self.train_log = self.path / "train.log"
+        self.checkpoint = self.path / "checkpoint.pt"
+        self.metrics = self.path / "metrics.json"
+        self.manifest = self.path / "artifact_manifest.json"
+        self.training_state = self.path / "training_state.pt"
+        self.output = self.path / "runner.log"

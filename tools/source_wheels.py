@@ -78,9 +78,8 @@ def without_wheel(steps: Steps, pip: Sequence[str], versions: Mapping[str, str],
             continue
         with tempfile.TemporaryDirectory(prefix="autoqec-wheel-") as folder:
             command = [*pip, "download", "--no-deps", "--only-binary", ":all:", "-d", folder]
-            if not steps.attempt(
-                f"looking for a wheel of {package}", [*command, f"{package}=={versions[package]}"]
-            ):
+            command += [f"{package}=={versions[package]}"]
+            if not steps.attempt(f"looking for a wheel of {package}", command, failure="none found"):
                 lacking.append(package)
     return lacking
 

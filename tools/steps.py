@@ -43,7 +43,12 @@ class Steps:
         print(f"[{time.monotonic() - self._begun:6.1f} s] {text}", flush=True)
 
     def attempt(
-        self, label: str, argv: Sequence[str | Path], *, env: Mapping[str, str] | None = None
+        self,
+        label: str,
+        argv: Sequence[str | Path],
+        *,
+        env: Mapping[str, str] | None = None,
+        failure: str = "failed",
     ) -> bool:
         """Run one command; whether it succeeded. `env` is added to the environment."""
         begun = time.monotonic()
@@ -53,7 +58,7 @@ class Steps:
             log.write(f"\n$ {' '.join(map(str, argv))}\n".encode())
             log.flush()
             code = self._wait([str(part) for part in argv], log.fileno(), env)
-        verdict = "done" if code == 0 else "failed"
+        verdict = "done" if code == 0 else failure
         print(f" {verdict} in {time.monotonic() - begun:.1f} s", flush=True)
         return code == 0
 

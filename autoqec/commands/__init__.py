@@ -18,12 +18,14 @@ from autoqec.errors import AutoQECError
 VERBS: dict[str, tuple[str, str]] = {
     "add-env": ("add_env", "Compose an environment YAML, by prompts or by flags."),
     "baseline": ("baseline", "Compare an environment's classical decoders on the same shots."),
+    "cost": ("cost", "Count what a predecoder config costs per syndrome."),
     "decode": ("decode", "Decode recorded shots of a detector error model."),
     "doctor": (
         "doctor",
         "Check this machine: versions, hardware, optional parts, and how to mend what is missing.",
     ),
     "env": ("env", "List, show and validate environments."),
+    "run-round": ("run_round", "Train and validate one predecoder from a config."),
     "schema": ("schema", "Print the JSON Schema of a contract model."),
 }
 

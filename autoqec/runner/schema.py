@@ -134,6 +134,12 @@ class RoundMetrics(BaseModel):
     delta_vs_parent: float | None = Field(default=None, ge=-1.0, le=1.0)
     parent_ler: float | None = Field(default=None, ge=0.0, le=1.0)
     train_seed: int | None = Field(default=None, ge=0)
+    # additions: where the headline numbers were taken, all p of the sweep, and what goes beyond the soft budgets
+    reference_p: float | None = None
+    per_p: list[dict[str, Any]] | None = None
+    over_budget: list[str] | None = None
+    training_profile: str | None = None
+    training_note: str | None = None
     conflicting_files: list[str] | None = None
 
     @model_validator(mode="after")

@@ -181,8 +181,8 @@ class Unconfined(Tier):
         self,
         argv: Sequence[str],
         *,
-        readable: Sequence[Path] = (),  # noqa: ARG002
-        writable: Sequence[Path] = (),  # noqa: ARG002
+        readable: Sequence[Path] = (),
+        writable: Sequence[Path] = (),
         limits: Mapping[str, int] = DEFAULT_LIMITS,
     ) -> list[str]:
         return _launch(["rlimits"], argv, (), (), limits)

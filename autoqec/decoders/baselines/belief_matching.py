@@ -1,7 +1,23 @@
 """Belief matching: sum-product BP on the undecomposed model, then matching on each shot's own posteriors.
 
 Higgott, Bohdanowicz, Kubica, Flammia, Campbell (2022). BP sees the hyperedges, so the Y-type correlations that
-plain matching throws away reach the weights. The number of iterations is fixed: the posteriors saturate early.
+plain matching throws away reach the weights. The number of iterations is fixed, and the weights come from the mean
+posteriors of the last four, because flooding oscillates with period two. Measured at p = 5e-3 (surface_d5_depol, 100k
+shots; surface_d7_depol, 60k shots; every setting on the same ones), logical error rate of plain matching over that of
+belief matching, with the CPU time of propagation at d = 5:
+
+    iterations   averaged   d = 5   d = 7   us per shot
+             4          1    1.35    1.80            25
+             4          4    1.38    1.93            26
+             6          4    1.44    1.98            38
+             8          2    1.45                    49
+             8          4    1.44    2.02            50
+            10          1    1.40    1.80            62
+            10          4    1.44    1.92            63
+            12          8    1.45    1.93            77
+            20          1    1.40                   125
+
+At d = 5 the settings from 1.44 on differ by less than one standard error of their paired difference.
 """
 
 from __future__ import annotations
@@ -16,7 +32,8 @@ from autoqec.envs.packing import checked, width
 from autoqec.envs.problem import U8, DecodingProblem
 from autoqec.errors import InputError
 
-ITERATIONS = 10
+ITERATIONS = 8
+AVERAGED = 4
 _BATCH = 1024  # keeps [shots, n_faults] beliefs in cache-sized pieces
 
 
@@ -25,7 +42,7 @@ class BeliefMatching:
         if problem.graph is None:
             raise InputError(f"{problem.name} is not graph-like", where="belief_matching", mend="use bposd")
         self._problem = problem
-        self._bp = BeliefPropagation(problem.h, problem.priors, iterations=ITERATIONS)
+        self._bp = BeliefPropagation(problem.h, problem.priors, iterations=ITERATIONS, average=AVERAGED)
         self._weights = EdgeWeights(problem.graph)
         self._matcher = PerShotMatcher.from_graph(problem.graph, problem.n_checks)
 

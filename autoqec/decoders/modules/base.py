@@ -33,6 +33,10 @@ class PredecoderModule(nn.Module):
         """[batch, n_checks] float -> [batch, n_faults] float in [0, 1], each row from its own shot alone."""
         raise NotImplementedError(f"{type(self).__name__} must implement fault_probabilities")
 
+    def edge_log_odds(self, syndrome: Tensor, ctx: dict[str, Any]) -> Tensor | None:
+        """Matching weights of its own: [batch, n_edges], or None to let the pipeline fold `fault_probabilities`."""
+        return None
+
     def applied_faults(self, syndrome: Tensor, ctx: dict[str, Any]) -> Tensor:
         """The correction made before the backend runs: [batch, n_faults] bool; empty under `soft_priors`."""
         probabilities = self.fault_probabilities(syndrome.flatten(1), ctx)

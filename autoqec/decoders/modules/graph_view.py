@@ -7,6 +7,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from autoqec.decoders.modules.segments import Segments
 from autoqec.envs.problem import BOUNDARY, DecodingProblem, log_odds
 
 STATIC_FEATURES = ("round_idx", "stabilizer_type", "distance", "prior_weight")
@@ -14,12 +15,15 @@ _TYPE = {"X": 1.0, "Z": -1.0, "?": 0.0}
 
 
 class GraphView(nn.Module):
-    """Where a problem has a matching graph: its detectors and boundary, two directions per edge, one output per edge.
-    Elsewhere the Tanner graph: checks and faults, two directions per one of H, one output per fault.
+    """Where a problem has a matching graph: its detectors and boundary, two directions per edge, one output
+    per edge. Elsewhere the Tanner graph: checks and faults, two directions per one of H, one output per
+    fault.
 
-    n_nodes: the first `n_checks` are the checks. source, target: [n_directed]. output_of: [n_directed] the output that
-    each directed edge belongs to. nodes_of_output: [n_outputs, 2] the two end nodes of an output (a fault node twice on
-    the Tanner graph). static: [n_directed, len(STATIC_FEATURES)].
+    n_nodes: the first `n_checks` are the checks. source, target: [n_directed]. output_of: [n_directed] the
+    output that each directed edge belongs to. nodes_of_output: [n_outputs, 2] the two end nodes of an output
+    (a fault node twice on the Tanner graph). static: [n_directed, len(STATIC_FEATURES)]. The second half of
+    the directed edges is the first half reversed. by_target, by_output: the directed edges that enter a
+    node, and those of an output.
     """
 
     source: Tensor
@@ -55,21 +59,30 @@ class GraphView(nn.Module):
         }
         for name, table in tables.items():
             self.register_buffer(name, torch.from_numpy(np.ascontiguousarray(table)), persistent=False)
+        self.n_directed = len(tables["source"])
+        self.by_target = Segments(tables["target"], self.n_nodes)
+        self.by_output = Segments(tables["output_of"], self.n_outputs)
 
     def _static(
         self, problem: DecodingProblem, ends: npt.NDArray[np.int64], priors: npt.NDArray[np.float64]
     ) -> npt.NDArray[np.float64]:
-        """[n_edges, features], each of order one: the round of the check (0 to 1), its basis, how far apart the ends are
-        in the coordinates, and the log-odds of the prior."""
+        """[n_edges, features], each of order one: the round of the check (0 to 1), its basis, how far apart
+        the ends are in the coordinates (a fault sits in the middle of its checks; the boundary is at no
+        distance), and the log-odds of the prior.
+        """
         check = ends[:, 0]
         coords = np.nan_to_num(problem.detector_coords)
         if coords.shape[1] == 0:
             coords = np.zeros((problem.n_checks, 1))
         time = coords[:, -1] / max(float(coords[:, -1].max(initial=0.0)), 1.0)
-        other = np.minimum(ends[:, 1], problem.n_checks - 1)
-        apart = np.where(
-            ends[:, 1] < problem.n_checks, np.linalg.norm(coords[check] - coords[other], axis=1), 0.0
-        )
+        if problem.graph is not None:
+            other = np.minimum(ends[:, 1], problem.n_checks - 1)
+            apart = np.linalg.norm(coords[check] - coords[other], axis=1) * (ends[:, 1] < problem.n_checks)
+        else:
+            fault = ends[:, 1] - problem.n_checks
+            degree = np.maximum(np.bincount(fault, minlength=problem.n_faults), 1)[:, None]
+            middle = np.asarray(problem.h.T @ coords) / degree
+            apart = np.linalg.norm(coords[check] - middle[fault], axis=1)
         basis = np.array([_TYPE[b] for b in problem.detector_basis.tolist()])
         return np.stack(
             [

@@ -34,7 +34,13 @@ def _phi(x: Tensor) -> Tensor:
 
 
 class LearnedBP(nn.Module):
-    """Fault log-odds from a syndrome. All tensors are [rows, batch]."""
+    """Fault log-odds from a syndrome. All tensors are [rows, batch].
+
+    fused: let `fused_bp` do the work where it can. Export and operation counts, which see torch operations only, turn
+    it off.
+    """
+
+    fused: bool = True
 
     def __init__(self, spec: NeuralBpSpec, links: TannerLinks) -> None:
         super().__init__()
@@ -53,6 +59,8 @@ class LearnedBP(nn.Module):
 
     def forward(self, syndrome: Tensor, prior: Tensor) -> Tensor:
         """syndrome: [n_checks, batch] of 0 and 1; prior: [n_faults, batch] log-odds -> log-odds [n_faults, batch]."""
+        if self._fusible(prior):
+            return self._fused(syndrome, prior)
         links = self.links
         # A padded link carries +CLIP: it neither changes a product of tanh nor is the smallest.
         message = prior.clamp(-CLIP, CLIP)[links.fault]
@@ -76,6 +84,32 @@ class LearnedBP(nn.Module):
             answer = answer + self.readout[i] * posterior
             message = (posterior[links.fault] - check).clamp(-CLIP, CLIP)
         return answer
+
+    def _fusible(self, prior: Tensor) -> bool:
+        return (
+            self.fused
+            and not torch.compiler.is_compiling()
+            and prior.device.type == "cpu"
+            and prior.dtype == self.weight.dtype == torch.float32
+            and self.spec.check_rule == "sum_product"
+            and self.attention is None
+        )
+
+    def _fused(self, syndrome: Tensor, prior: Tensor) -> Tensor:
+        from autoqec.decoders.modules.fused_bp import fused_learned_bp
+
+        weight: Tensor = self.weight
+        if self.spec.weight_sharing == "per_check":
+            weight = weight[:, self.links.check]
+        return fused_learned_bp(
+            self.links,
+            syndrome.to(prior.dtype),
+            prior,
+            weight.expand(-1, self.links.n_links),
+            None if self.damping is None else self.damping.expand(self.spec.iterations),
+            self.memory,
+            self.readout,
+        )
 
     def _weight(self, iteration: int) -> Tensor:
         weight = self.weight[iteration]

@@ -57,7 +57,8 @@ class _Group:
 class Evaluator:
     """Runs paired evaluations; use it as a context manager, so that its workers end with it.
 
-    workers: processes; 1 means in this process. store: whether to reuse and keep failure bits on disk.
+    workers: processes; 1 means in this process. labels: inclusive range of seed labels, one chunk each.
+    store: whether to reuse and keep failure bits on disk.
     """
 
     def __init__(
@@ -66,12 +67,14 @@ class Evaluator:
         *,
         workers: int | None = None,
         purpose: str = "baseline",
+        labels: tuple[int, int] = (0, 2**31),
         store: bool = True,
         progress: Progress | None = None,
     ) -> None:
         self._env = env
         self._workers = max(1, workers if workers is not None else os.cpu_count() or 1)
         self._purpose = purpose
+        self._labels = labels
         self._use_store = store
         self._progress = progress or (lambda *_: None)
         self._pool: ProcessPoolExecutor | None = None
@@ -93,6 +96,12 @@ class Evaluator:
             raise InputError(f"shots = {shots}", where="shots", mend="give a number of at least 0")
         if len({f.name for f in factories}) != len(factories):
             raise InputError("a decoder is listed twice", where="decoders", mend="list each once")
+        if -(-shots // CHUNK) > self._labels[1] - self._labels[0] + 1:
+            raise InputError(
+                f"{shots} shots need more than the {self._purpose} labels {list(self._labels)}, {CHUNK} shots each",
+                where="seed_policy",
+                mend="widen the range, or ask for fewer shots",
+            )
         store = FailureStore(self._env.stream(p), self._purpose, CHUNK)
         groups = self._groups(store, factories, shots)
         reused = min((r.shots for g in groups for r in g.records.values()), default=0)
@@ -174,7 +183,7 @@ class Evaluator:
             end = min(begin + group.chunks_per_job, n_chunks)
             last = shots - (n_chunks - 1) * CHUNK if end == n_chunks else CHUNK
             yield worker.Job(
-                spec, str(self._env.root), p, self._purpose, CHUNK, begin, end, last, group.factories
+                spec, str(self._env.root), p, self._purpose, self._labels[0], CHUNK, begin, end, last, group.factories
             )
             begin = end
 

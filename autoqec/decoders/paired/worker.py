@@ -27,6 +27,7 @@ class Job:
     root: str
     p: float
     purpose: str
+    first_label: int
     chunk: int
     begin: int
     end: int
@@ -74,7 +75,7 @@ def run(job: Job) -> Done:
     for index in range(job.begin, job.end):
         wanted = job.last_shots if index == job.end - 1 else job.chunk
         # A chunk is always sampled whole, so that its shots do not depend on how many were asked for.
-        sampled = sampler.sample(job.chunk, derive_seed(job.purpose, stream, index))
+        sampled = sampler.sample(job.chunk, derive_seed(job.purpose, stream, job.first_label + index))
         detectors, observables = sampled.detectors[:wanted], sampled.observables[:wanted]
         shots += wanted
         for name, decoder in decoders.items():

@@ -176,6 +176,30 @@ def test_early_stop_keeps_the_posteriors_of_the_first_iteration_that_fits():
     assert stopped.satisfied.tolist() == (~running).tolist()
 
 
+@pytest.mark.parametrize(
+    ("method", "own"), [("sum_product", False), ("sum_product", True), ("min_sum", False)]
+)
+@pytest.mark.parametrize(("iterations", "average"), [(6, 4), (3, 3), (5, 1)])
+def test_average_is_the_mean_of_the_last_posteriors(iterations, average, method, own):
+    environment = load_env("surface_d3_depol")
+    problem = environment.problem(0.01)
+    shots = environment.sampler(0.01).sample(75, seed=8).detectors
+    rng = np.random.default_rng(2)
+    priors = rng.uniform(0.001, 0.4, (len(shots), problem.n_faults)) if own else None
+    found = BeliefPropagation(
+        problem.h, problem.priors, iterations=iterations, average=average, method=method
+    ).posteriors(shots, priors=priors)
+    each = [
+        BeliefPropagation(problem.h, problem.priors, iterations=k, method=method).posteriors(
+            shots, priors=priors
+        )
+        for k in range(iterations - average + 1, iterations + 1)
+    ]
+    expected = np.mean([one.log_odds for one in each], axis=0)
+    np.testing.assert_allclose(found.log_odds, expected, atol=1e-4)
+    np.testing.assert_array_equal(found.satisfied, each[-1].satisfied)
+
+
 @pytest.mark.parametrize("early_stop", [False, True])
 def test_priors_of_each_shot_stand_in_for_the_common_ones(early_stop):
     environment = load_env("surface_d3_depol")
@@ -280,6 +304,11 @@ def test_input_that_cannot_be_used_is_named():
         BeliefPropagation(h, [0.1, 0.1, 0.1, np.nan, 0.1], iterations=2)
     with pytest.raises(InputError, match="0 iterations"):
         BeliefPropagation(h, priors, iterations=0)
+    for average in (0, 3):
+        with pytest.raises(InputError, match=f"average is {average} of 2 iterations"):
+            BeliefPropagation(h, priors, iterations=2, average=average)
+    with pytest.raises(InputError, match="stops early"):
+        BeliefPropagation(h, priors, iterations=2, average=2, early_stop=True)
     with pytest.raises(InputError, match="no method"):
         BeliefPropagation(h, priors, iterations=2, method="max_product")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="not scaled"):

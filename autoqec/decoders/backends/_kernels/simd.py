@@ -131,6 +131,27 @@ def negative_lanes(typingctx: Any, a: Any) -> Any:
     return types.int64(FLOATS), codegen
 
 
+@intrinsic
+def sum_lanes(typingctx: Any, a: Any) -> Any:
+    """The sum of the lanes, in pairs half a vector apart: always the same order."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        whole = args[0]
+        size = LANES
+        while size > 1:
+            size //= 2
+            halves = (
+                ir.Constant(ir.VectorType(ir.IntType(32), size), [start + i for i in range(size)])
+                for start in (0, size)
+            )
+            undefined = ir.Constant(whole.type, ir.Undefined)
+            low, high = [builder.shuffle_vector(whole, undefined, half) for half in halves]
+            whole = builder.fadd(low, high)
+        return builder.extract_element(whole, ir.Constant(ir.IntType(32), 0))
+
+    return types.float32(FLOATS), codegen
+
+
 def _cast(build: str, source: Vector, target: Vector) -> Any:
     @intrinsic
     def convert(typingctx: Any, a: Any) -> Any:

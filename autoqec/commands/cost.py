@@ -1,0 +1,53 @@
+"""`autoqec cost`: what a config would cost per syndrome, without training it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from autoqec.commands.output import print_json, print_table
+from autoqec.errors import InputError
+
+
+@click.command()
+@click.argument("config_yaml", type=click.Path(path_type=Path))
+@click.option("--env", "env_name", required=True, help="Builtin name or YAML file.")
+@click.option("--json", "as_json", is_flag=True)
+def command(config_yaml: Path, env_name: str, as_json: bool) -> None:
+    """Count FLOPs, parameters, bytes and latency of CONFIG_YAML on an environment."""
+    from autoqec.decoders.compiler import compile_predecoder
+    from autoqec.decoders.cost import measure
+    from autoqec.decoders.dsl_schema import PredecoderDSL
+    from autoqec.envs.load import load_env
+    from autoqec.io.validate import load_model
+
+    dsl = load_model(config_yaml, PredecoderDSL)
+    if dsl.tier == "2":
+        raise InputError(
+            "a tier-2 config holds code, which only runs inside a round's sandbox",
+            where=str(config_yaml),
+            mend="run it with run-round: the cost is in its metrics.json",
+        )
+    env = load_env(env_name)
+    problem = env.problem(env.spec.noise.p[0])
+    cost = measure(compile_predecoder(dsl, problem), problem, latency=True)
+    limits = env.spec.constraints
+    over = {
+        "flops_per_syndrome": cost.flops_per_syndrome > limits.latency_flops_budget,
+        "n_params": cost.n_params > limits.param_budget,
+    }
+    if as_json:
+        print_json({**cost.to_dict(), "over_budget": [name for name, is_over in over.items() if is_over]})
+        return
+    print_table(
+        f"{config_yaml.name} on {env.spec.name}",
+        ("", "", "budget"),
+        [
+            ("FLOPs per syndrome", f"{cost.flops_per_syndrome:,}", f"{limits.latency_flops_budget:,}"),
+            ("parameters", f"{cost.n_params:,}", f"{limits.param_budget:,}"),
+            ("bytes", f"{cost.n_bytes:,}", "-"),
+            ("latency, one shot", f"{cost.latency_us_p50:.0f} us median, {cost.latency_us_p99:.0f} us p99", "-"),
+            ("in bulk", f"{cost.bulk_us_per_shot:.1f} us per shot", "-"),
+        ],
+    )

@@ -1,0 +1,101 @@
+"""`autoqec run-round`: one round from a hand-written config."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from autoqec.commands.output import print_table
+
+
+@click.command()
+@click.argument("env_yaml")
+@click.argument("config_yaml", type=click.Path(path_type=Path))
+@click.argument("round_dir", type=click.Path(file_okay=False, path_type=Path))
+@click.option("--profile", type=click.Choice(("dev", "prod")), default=None, help="Default: the config's training.profile.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
+@click.option("--wall-clock", type=click.FloatRange(min=1), default=1800.0, show_default=True, help="Seconds until the round is killed.")
+@click.option("--memory-gb", type=click.FloatRange(min=0), help="Most memory a training batch may need. Default: what is free.")
+@click.option("--code-cwd", help="Absolute path of the worktree whose code runs; start the command in it.")
+@click.option("--branch", help="Branch of the worktree.")
+@click.option("--fork-from", multiple=True, help="Parent branch; repeat it for a compose round.")
+@click.option("--compose-mode", type=click.Choice(("pure", "with_edit")))
+@click.option("--round-attempt-id", help="UUID of the attempt.")
+@click.option("--commit-message")
+@click.option("--json", "as_json", is_flag=True, help="Print metrics.json instead of a table.")
+def command(env_yaml: str, config_yaml: Path, round_dir: Path, as_json: bool, **options: Any) -> None:
+    """Train and validate one predecoder: ENV_YAML (file or builtin), CONFIG_YAML (DSL), ROUND_DIR (made if missing).
+
+    Writes config.yaml, train.log, checkpoint.pt, metrics.json and artifact_manifest.json. Exit code 0 when the status is
+    ok, 1 otherwise; metrics.json says why.
+    """
+    from autoqec.decoders.dsl_schema import PredecoderDSL
+    from autoqec.envs.load import load_env
+    from autoqec.io.strict_yaml import read_yaml
+    from autoqec.io.validate import load_model, validate_model
+    from autoqec.runner.safety import Safety
+    from autoqec.runner.schema import RunnerConfig, canonical_fork
+    from autoqec.runner.supervise import run_round
+
+    env = load_env(env_yaml)
+    dsl = load_model(config_yaml, PredecoderDSL)
+    parents = list(options["fork_from"])
+    fork: str | list[str] | None = None
+    if parents:
+        fork = parents[0] if len(parents) == 1 else parents
+    data = {
+        "env_name": env.spec.name,
+        "predecoder_config": read_yaml(config_yaml),
+        "training_profile": options["profile"] or dsl.training.profile,
+        "seed": options["seed"],
+        "round_dir": str(round_dir.resolve()),
+        "code_cwd": options["code_cwd"],
+        "branch": options["branch"],
+        "fork_from": fork,
+        "fork_from_canonical": None if fork is None else canonical_fork(fork),
+        "fork_from_ordered": parents if isinstance(fork, list) else None,
+        "compose_mode": options["compose_mode"],
+        "round_attempt_id": options["round_attempt_id"],
+        "commit_message": options["commit_message"],
+        "env_yaml_path": str(Path(env_yaml).resolve()) if Path(env_yaml).exists() else None,
+        "invocation_argv": ["run-round", *sys.argv[2:]],
+    }
+    config = validate_model(data, RunnerConfig, where="run-round")
+    safety = Safety(wall_clock_s=options["wall_clock"], memory_gb=options["memory_gb"])
+    metrics = run_round(config, env, safety, show_progress=sys.stderr.isatty())
+    if as_json:
+        click.echo(metrics.model_dump_json(indent=2))
+    else:
+        _print(metrics)
+    sys.exit(0 if metrics.status == "ok" else 1)
+
+
+def _print(metrics: Any) -> None:
+    if metrics.status != "ok":
+        click.echo(f"{metrics.status}: {metrics.status_reason}")
+        return
+    print_table(
+        f"{metrics.flops_per_syndrome / 1e6:.2f} MFLOP per syndrome, {metrics.n_params} parameters, "
+        f"trained {metrics.train_wallclock_s:.0f} s, validated {metrics.eval_wallclock_s:.0f} s",
+        ("p", "shots", "plain LER", "predecoder LER", "delta, interval", "ratio", "interval", "us/shot"),
+        [
+            (
+                row["p"],
+                row["shots"],
+                row["ler_plain"],
+                row["ler_predecoder"],
+                f"{row['delta_low']:.3g} .. {row['delta_high']:.3g}",
+                "-" if row["ratio"] is None else f"{row['ratio']:.3f}",
+                f"{row['ratio_low']:.3f} .. " + ("-" if row["ratio_high"] is None else f"{row['ratio_high']:.3f}"),
+                f"{row['us_per_shot_predecoder']:.1f}",
+            )
+            for row in metrics.per_p
+        ],
+    )
+    click.echo(f"Headline at p = {metrics.reference_p:g}. Training: {metrics.training_note}")
+    for line in metrics.over_budget or ():
+        click.echo(f"Over budget: {line}")
+    click.echo(f"Checkpoint: {metrics.checkpoint_path}")

@@ -1,0 +1,396 @@
+"""Learned belief propagation and its gradients, `LANES` shots side by side. Long, as each step is next to its reverse.
+
+The iteration is that of `autoqec.decoders.modules.neural_bp`, for the sum-product rule without attention:
+
+    c = 2 artanh prod tanh(m'/2)                 signed messages from checks, at most `_CAP` in size
+    k = (1 - g) w c + g k_before
+    q = (1 - u) prior + u q_before + sum k       within +-_FARTHEST
+    m = q - k                                    within +-_CLIP
+
+Going back, the tanh rule has dc_e / dm_e' = sinh(c_e) / sinh(m_e'), so a check of any degree takes one sum over its
+links, without the own term. That sum is taken from both ends: the term left out may be a million times the others.
+
+A block of `LANES` shots is taken forward again before it is taken back: its messages of all iterations then come from
+the cache, where those of a whole batch would come from main memory.
+"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from autoqec.decoders.backends._kernels import simd
+from autoqec.decoders.backends._kernels.simd import (
+    LANES,
+    bits,
+    exp_minus,
+    from_bits,
+    greater,
+    inverse,
+    lesser,
+    load,
+    log,
+    splat,
+    store,
+    sum_lanes,
+    where_not_above,
+)
+
+_F = np.float32
+_SIGN = np.int32(-(2**31))
+_MAGNITUDE = np.int32(2**31 - 1)
+_ZERO = _F(0.0)
+_HALF = _F(0.5)
+_ONE = _F(1.0)
+_TINY = _F(1e-25)
+_CLIP = _F(25.0)
+_FARTHEST = _F(100.0)
+_CAP = _F(-np.log(1e-7))  # the reference floors tanh(x / 2) at 1e-7
+# What lies beyond has been clamped and passes no gradient on.
+_BELOW_CLIP = np.nextafter(_CLIP, _ZERO)
+_BELOW_FARTHEST = np.nextafter(_FARTHEST, _ZERO)
+_BELOW_CAP = np.nextafter(_CAP, _ZERO)
+_LEAST = _F(
+    2e-5
+)  # of 1 - exp(-2 |m|): check messages have errors of 1e-7, which 1 / sinh(m) must not blow up
+
+
+@njit
+def _size(x):  # type: ignore[no-untyped-def]
+    return from_bits(bits(x) & _MAGNITUDE)
+
+
+@njit
+def _clamp(x, bound):  # type: ignore[no-untyped-def]
+    return greater(lesser(x, bound), _ZERO - bound)
+
+
+@njit
+def _update_checks(  # type: ignore[no-untyped-def]
+    check_ptr, syn, weight, g, message, check, c0, b0, keep, raw, sinh_raw, one_over_sinh, r0, scratch
+):  # fmt: skip
+    """Messages to checks become weighted messages to faults, in rows c0 on of `check`; those before begin at b0.
+
+    If `keep`, rows r0 on get what `_check_gradients` needs: `raw`, the messages to faults before weights, their sinh,
+    and 1 / sinh of the messages to checks. The last two are zero where the message was clamped.
+    The parity likelihoods are those of `bp`. scratch: [3 * max degree, lane].
+    """
+    for c in range(check_ptr.shape[0] - 1):
+        first = check_ptr[c]
+        degree = check_ptr[c + 1] - first
+        parity = load(syn, c)
+        odd = splat(_ZERO)
+        even = splat(_ONE)
+        for k in range(degree):
+            m = bits(load(message, first + k))
+            parity = parity ^ m
+            size = from_bits(m & _MAGNITUDE)
+            e = exp_minus(size)
+            if keep:
+                share = (e + e) * inverse(greater(_ONE - e * e, _LEAST))
+                share = where_not_above(size, splat(_BELOW_CLIP), share, splat(_ZERO))
+                store(one_over_sinh, r0 + first + k, from_bits(bits(share) ^ (m & _SIGN)))
+            store(scratch, 3 * k, e)
+            store(scratch, 3 * k + 1, odd)
+            store(scratch, 3 * k + 2, even)
+            odd, even = odd + even * e, even + odd * e
+            if k & 31 == 31:  # each fault at most doubles the pair
+                odd, even = odd * inverse(even), splat(_ONE)
+        odd = splat(_ZERO)
+        even = splat(_ONE)
+        for k in range(degree - 1, -1, -1):
+            link = first + k
+            e = load(scratch, 3 * k)
+            odd_before = load(scratch, 3 * k + 1)
+            even_before = load(scratch, 3 * k + 2)
+            odd_others = greater(odd_before * even + even_before * odd, _TINY)
+            even_others = even_before * even + odd_before * odd
+            scale = inverse(even_others * odd_others)
+            square = even_others * even_others
+            size = log(square * scale)
+            sign = (parity ^ bits(load(message, link))) & _SIGN
+            answer = from_bits(bits(lesser(size, _CAP)) ^ sign)
+            if keep:
+                slope = (square - odd_others * odd_others) * scale * _HALF
+                slope = where_not_above(size, splat(_BELOW_CAP), slope, splat(_ZERO))
+                store(raw, r0 + link, answer)
+                store(sinh_raw, r0 + link, from_bits(bits(slope) ^ sign))
+            answer = answer * weight[link]
+            if g != _ZERO:
+                answer = answer * (_ONE - g) + load(check, b0 + link) * g
+            store(check, c0 + link, answer)
+            odd, even = odd + even * e, even + odd * e
+            if k & 31 == 0:
+                odd, even = odd * inverse(even), splat(_ONE)
+
+
+@njit
+def _check_gradients(  # type: ignore[no-untyped-def]
+    check_ptr, weight, g, damped, check, b0, raw, sinh_raw, one_over_sinh, r0, gradient, carry, weight_gradient,
+    scratch
+):  # fmt: skip
+    """`gradient` [link, lane] by the messages to faults becomes that by the messages to checks.
+
+    Adds to weight_gradient [link]; `carry` gets what goes to the messages to faults of the iteration before. Returns
+    the gradient by the damping, lane by lane.
+    """
+    by_damping = splat(_ZERO)
+    for c in range(check_ptr.shape[0] - 1):
+        first = check_ptr[c]
+        degree = check_ptr[c + 1] - first
+        before = splat(_ZERO)
+        for k in range(degree):
+            link = first + k
+            by_link = load(gradient, link)
+            value = load(raw, r0 + link)
+            if damped:
+                by_damping = by_damping + by_link * (load(check, b0 + link) - value * weight[link])
+                store(carry, link, by_link * g)
+                by_link = by_link * (_ONE - g)
+            weight_gradient[link] += sum_lanes(by_link * value)
+            part = by_link * weight[link] * load(sinh_raw, r0 + link)
+            store(scratch, 2 * k, part)
+            store(scratch, 2 * k + 1, before)
+            before = before + part
+        after = splat(_ZERO)
+        for k in range(degree - 1, -1, -1):
+            others = load(scratch, 2 * k + 1) + after
+            store(gradient, first + k, others * load(one_over_sinh, r0 + first + k))
+            after = after + load(scratch, 2 * k)
+    return by_damping
+
+
+@njit
+def _update_faults(  # type: ignore[no-untyped-def]
+    fault_ptr, fault_link, prior, memory, readout, check, c0, posterior, p0, q0, answer, message
+):  # fmt: skip
+    """Posteriors into rows p0 on, from those before in rows q0 on, and new messages."""
+    for f in range(fault_ptr.shape[0] - 1):
+        first, last = fault_ptr[f], fault_ptr[f + 1]
+        total = load(prior, f)
+        if memory.shape[0] > 0:
+            total = total + (load(posterior, q0 + f) - total) * memory[f]
+        for k in range(first, last):
+            total = total + load(check, c0 + fault_link[k])
+        total = _clamp(total, _FARTHEST)
+        store(posterior, p0 + f, total)
+        store(answer, f, load(answer, f) + total * readout)
+        for k in range(first, last):
+            link = fault_link[k]
+            store(message, link, _clamp(total - load(check, c0 + link), _CLIP))
+
+
+@njit
+def _fault_gradients(  # type: ignore[no-untyped-def]
+    fault_ptr, fault_link, upstream, prior, memory, readout, posterior, p0, q0, damped, gradient, carry,
+    by_posterior, by_prior, by_memory
+):  # fmt: skip
+    """`gradient` [link, lane] by the messages to checks becomes that by the messages to faults.
+
+    upstream: [fault, lane] by the answer. by_posterior: [fault, lane] what memory passes to the iteration before.
+    Returns the gradient by the readout, lane by lane.
+    """
+    by_readout = splat(_ZERO)
+    for f in range(fault_ptr.shape[0] - 1):
+        first, last = fault_ptr[f], fault_ptr[f + 1]
+        above = load(upstream, f)
+        now = load(posterior, p0 + f)
+        by_readout = by_readout + above * now
+        total = above * readout
+        if memory.shape[0] > 0:
+            total = total + load(by_posterior, f)
+        for k in range(first, last):
+            total = total + load(gradient, fault_link[k])
+        total = where_not_above(_size(now), splat(_BELOW_FARTHEST), total, splat(_ZERO))
+        if memory.shape[0] > 0:
+            passed = total * memory[f]
+            store(by_posterior, f, passed)
+            store(by_memory, f, load(by_memory, f) + total * (load(posterior, q0 + f) - load(prior, f)))
+            store(by_prior, f, load(by_prior, f) + (total - passed))
+        else:
+            store(by_prior, f, load(by_prior, f) + total)
+        for k in range(first, last):
+            link = fault_link[k]
+            by_link = total - load(gradient, link)
+            if damped:
+                by_link = by_link + load(carry, link)
+            store(gradient, link, by_link)
+    return by_readout
+
+
+@njit
+def _max_degree(check_ptr):  # type: ignore[no-untyped-def]
+    degree = 0
+    for c in range(check_ptr.shape[0] - 1):
+        degree = max(degree, check_ptr[c + 1] - check_ptr[c])
+    return degree
+
+
+@njit
+def _take(source, first, target):  # type: ignore[no-untyped-def]
+    """Columns from `first` on, as lanes; lanes beyond the batch are zero."""
+    lanes = min(LANES, source.shape[1] - first)
+    for row in range(source.shape[0]):
+        for s in range(lanes):
+            target[row, s] = source[row, first + s]
+        for s in range(lanes, LANES):
+            target[row, s] = _ZERO
+
+
+@njit
+def _give(source, first, target):  # type: ignore[no-untyped-def]
+    lanes = min(LANES, target.shape[1] - first)
+    for row in range(target.shape[0]):
+        for s in range(lanes):
+            target[row, first + s] = source[row, s]
+
+
+@njit
+def _start(syndrome, prior, first, link_fault, asked, syn, odds, posterior, message, answer):  # type: ignore[no-untyped-def]
+    _take(syndrome, first, asked)
+    _take(prior, first, odds)
+    for c in range(syn.shape[0]):
+        for s in range(LANES):
+            syn[c, s] = _SIGN if asked[c, s] > _HALF else 0
+    for link in range(link_fault.shape[0]):
+        store(message, link, _clamp(load(odds, link_fault[link]), _CLIP))
+    for f in range(odds.shape[0]):
+        store(posterior, f, load(odds, f))
+        store(answer, f, splat(_ZERO))
+
+
+@njit
+def _forward(  # type: ignore[no-untyped-def]
+    check_ptr, link_fault, fault_ptr, fault_link, syndrome, prior, weight, damping, memory, readout, start, stop,
+    answer
+):  # fmt: skip
+    """Answers of blocks `start <= block < stop` of LANES shots.
+
+    Links are sorted by check, from check_ptr on; fault_link lists them by fault, from fault_ptr on.
+    syndrome: [check, shot] 0 and 1. prior, answer: [fault, shot]. weight: [iteration, link]. readout: [iteration].
+    damping: [iteration] and memory: [fault], either empty when there is none.
+    """
+    n_checks, n_faults, n_links = check_ptr.shape[0] - 1, fault_ptr.shape[0] - 1, link_fault.shape[0]
+    iterations = weight.shape[0]
+    asked = np.empty((n_checks, LANES), np.float32)
+    syn = np.empty((n_checks, LANES), np.int32)
+    odds = np.empty((n_faults, LANES), np.float32)
+    posterior = np.empty((n_faults, LANES), np.float32)
+    total = np.empty((n_faults, LANES), np.float32)
+    message = np.empty((n_links, LANES), np.float32)
+    # Without damping nobody asks for the messages from checks again.
+    check = np.empty((n_links, LANES), np.float32) if damping.shape[0] > 0 else message
+    scratch = np.empty((3 * _max_degree(check_ptr), LANES), np.float32)
+    for block in range(start, stop):
+        _start(
+            syndrome, prior, block * LANES, link_fault, asked, syn, odds, posterior, message, total
+        )  # fmt: skip
+        for t in range(iterations):
+            g = damping[t] if t > 0 and damping.shape[0] > 0 else _ZERO
+            _update_checks(
+                check_ptr, syn, weight[t], g, message, check, 0, 0, False, message, message, message, 0, scratch
+            )  # fmt: skip
+            _update_faults(
+                fault_ptr, fault_link, odds, memory, readout[t], check, 0, posterior, 0, 0, total, message
+            )  # fmt: skip
+        _give(total, block * LANES, answer)
+
+
+@njit
+def _backward(  # type: ignore[no-untyped-def]
+    check_ptr, link_fault, fault_ptr, fault_link, syndrome, prior, weight, damping, memory, readout, upstream,
+    bounds, start, stop, weight_gradient, damping_gradient, memory_gradient, readout_gradient, prior_gradient
+):  # fmt: skip
+    """Gradients of groups `start <= group < stop`; group i has the blocks from bounds[i] to bounds[i + 1].
+
+    upstream: [fault, shot] by the answer. prior_gradient: [fault, shot]. The others have one entry per group, over the
+    shape of what they are the gradient by, and add up to the whole; which shots share a group does not depend on
+    the number of threads.
+    """
+    n_checks, n_faults, n_links = check_ptr.shape[0] - 1, fault_ptr.shape[0] - 1, link_fault.shape[0]
+    iterations = weight.shape[0]
+    damped = damping.shape[0] > 0
+    remembering = memory.shape[0] > 0
+    asked = np.empty((n_checks, LANES), np.float32)
+    syn = np.empty((n_checks, LANES), np.int32)
+    odds = np.empty((n_faults, LANES), np.float32)
+    total = np.empty((n_faults, LANES), np.float32)
+    above = np.empty((n_faults, LANES), np.float32)
+    by_prior = np.empty((n_faults, LANES), np.float32)
+    by_memory = np.empty((n_faults if remembering else 0, LANES), np.float32)
+    by_posterior = np.empty((n_faults if remembering else 0, LANES), np.float32)
+    posterior = np.empty(((iterations + 1) * n_faults, LANES), np.float32)
+    message = np.empty((n_links, LANES), np.float32)
+    check = np.empty((iterations * n_links, LANES), np.float32) if damped else message
+    raw = np.empty((iterations * n_links, LANES), np.float32)
+    sinh_raw = np.empty((iterations * n_links, LANES), np.float32)
+    one_over_sinh = np.empty((iterations * n_links, LANES), np.float32)
+    gradient = np.empty((n_links, LANES), np.float32)
+    carry = np.empty((n_links if damped else 0, LANES), np.float32)
+    scratch = np.empty((3 * _max_degree(check_ptr), LANES), np.float32)
+    for group in range(start, stop):
+        for block in range(bounds[group], bounds[group + 1]):
+            _start(
+                syndrome, prior, block * LANES, link_fault, asked, syn, odds, posterior, message, total
+            )  # fmt: skip
+            for t in range(iterations):
+                g = damping[t] if t > 0 and damped else _ZERO
+                c0 = t * n_links if damped else 0
+                _update_checks(
+                    check_ptr, syn, weight[t], g, message, check, c0, c0 - n_links, True, raw, sinh_raw,
+                    one_over_sinh, t * n_links, scratch
+                )  # fmt: skip
+                _update_faults(
+                    fault_ptr, fault_link, odds, memory, readout[t], check, c0, posterior, (t + 1) * n_faults,
+                    t * n_faults, total, message
+                )  # fmt: skip
+            _take(upstream, block * LANES, above)
+            gradient[:] = _ZERO
+            carry[:] = _ZERO
+            by_prior[:] = _ZERO
+            by_memory[:] = _ZERO
+            by_posterior[:] = _ZERO
+            for t in range(iterations - 1, -1, -1):
+                by_readout = _fault_gradients(
+                    fault_ptr, fault_link, above, odds, memory, readout[t], posterior, (t + 1) * n_faults,
+                    t * n_faults, damped, gradient, carry, by_posterior, by_prior, by_memory
+                )  # fmt: skip
+                readout_gradient[group, t] += sum_lanes(by_readout)
+                damps = damped and t > 0
+                by_damping = _check_gradients(
+                    check_ptr, weight[t], damping[t] if damps else _ZERO, damps, check, (t - 1) * n_links, raw,
+                    sinh_raw, one_over_sinh, t * n_links, gradient, carry, weight_gradient[group, t], scratch
+                )  # fmt: skip
+                if damps:
+                    damping_gradient[group, t] += sum_lanes(by_damping)
+            for f in range(n_faults):
+                whole = load(by_prior, f)
+                if remembering:  # the posterior before the first iteration is the prior
+                    whole = whole + load(by_posterior, f)
+                    memory_gradient[group, f] += sum_lanes(load(by_memory, f))
+                for k in range(fault_ptr[f], fault_ptr[f + 1]):
+                    whole = whole + load(gradient, fault_link[k])
+                store(by_prior, f, whole)
+            _give(by_prior, block * LANES, prior_gradient)
+
+
+def _with_disk_cache(sources: str) -> tuple[Any, Any]:
+    # numba's disk cache notices changes of this file only; the closure ties the entry to `simd` as well.
+    @njit(cache=True, nogil=True)
+    def forward(*args):  # type: ignore[no-untyped-def]
+        if sources:
+            _forward(*args)
+
+    @njit(cache=True, nogil=True)
+    def backward(*args):  # type: ignore[no-untyped-def]
+        if sources:
+            _backward(*args)
+
+    return forward, backward
+
+
+forward, backward = _with_disk_cache(sha256(Path(simd.__file__).read_bytes()).hexdigest())

@@ -1,0 +1,135 @@
+"""Checkpoints: weights and what they belong to, loadable without executing anything.
+
+`checkpoint.pt` is read with `weights_only=True` and no fallback, then checked: keys, shapes, dtypes, finiteness, bytes. Its
+twin is `checkpoint.safetensors` with the same description as JSON metadata.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import torch
+from pydantic import BaseModel, ConfigDict
+from torch import Tensor
+
+from autoqec.decoders.compiler import compile_predecoder
+from autoqec.decoders.dsl_schema import PredecoderDSL
+from autoqec.decoders.modules.predecoders import ProblemPredecoder
+from autoqec.envs.problem import DecodingProblem
+from autoqec.errors import InputError
+from autoqec.io import atomic
+from autoqec.io.validate import validate_model
+
+FORMAT = 1
+_MAX_BYTES = 512 * 1024 * 1024
+
+
+class CheckpointInfo(BaseModel):
+    """What a checkpoint says about itself.
+
+    train_labels: inclusive range of the seed labels that training used, (0, -1) if none. versions: of the libraries.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    format: int = FORMAT
+    dsl: PredecoderDSL
+    output_mode: str
+    env_name: str
+    env_hash: str
+    seed: int
+    train_labels: tuple[int, int]
+    versions: dict[str, str]
+
+
+def save(folder: Path, module: ProblemPredecoder, info: CheckpointInfo) -> Path:
+    """Writes checkpoint.pt and its safetensors twin, each whole or not at all."""
+    from safetensors.torch import save as to_safetensors
+
+    state = {name: tensor.detach().cpu().contiguous() for name, tensor in module.state_dict().items()}
+    described = info.model_dump(mode="json")
+    buffer = io.BytesIO()
+    torch.save({"info": json.dumps(described), "state": state}, buffer)
+    path = folder / "checkpoint.pt"
+    atomic.write_bytes(folder / "checkpoint.safetensors", to_safetensors(state, {"autoqec": json.dumps(described)}))
+    atomic.write_bytes(path, buffer.getvalue())
+    return path
+
+
+def read(path: Path) -> tuple[CheckpointInfo, dict[str, Tensor]]:
+    """The description and the weights, as data. Nothing in the file is executed."""
+    where = str(path)
+    if path.is_symlink() or not path.is_file():
+        raise InputError("is not a regular file", where=where, mend="give the checkpoint.pt of a round")
+    if path.stat().st_size > _MAX_BYTES:
+        raise InputError(f"is larger than {_MAX_BYTES >> 20} MiB", where=where)
+    try:
+        _check_archive(path)
+        content = torch.load(path, map_location="cpu", weights_only=True)
+    except InputError:
+        raise
+    except Exception as error:
+        first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise InputError(f"is not a readable checkpoint: {first[:200]}", where=where, mend="train the round again") from error
+    if not isinstance(content, dict) or set(content) != {"info", "state"} or not isinstance(content["info"], str):
+        raise InputError("does not have the layout of a checkpoint", where=where, mend="train the round again")
+    try:
+        described = json.loads(content["info"])
+    except ValueError as error:
+        raise InputError("has a damaged description", where=where) from error
+    info = validate_model(described, CheckpointInfo, where=where)
+    return info, _checked_state(content["state"], where)
+
+
+def load(path: Path, problem: DecodingProblem) -> tuple[CheckpointInfo, ProblemPredecoder]:
+    """The predecoder of a checkpoint, rebuilt on `problem`. Tier-2 checkpoints: inside the sandboxed worker only."""
+    info, state = read(path)
+    return info, restore(info, state, problem, where=str(path))
+
+
+def restore(
+    info: CheckpointInfo, state: dict[str, Tensor], problem: DecodingProblem, *, where: str
+) -> ProblemPredecoder:
+    module = compile_predecoder(info.dsl, problem)
+    expected = module.state_dict()
+    if missing := sorted(expected.keys() ^ state.keys()):
+        raise InputError(f"has other tensors than its config asks for: {missing[:5]}", where=where)
+    for name, tensor in expected.items():
+        if state[name].shape != tensor.shape or state[name].dtype != tensor.dtype:
+            raise InputError(
+                f"tensor {name} is {state[name].dtype} {tuple(state[name].shape)}, "
+                f"expected {tensor.dtype} {tuple(tensor.shape)}",
+                where=where,
+                mend="was it trained on this environment?",
+            )
+    module.load_state_dict(state)
+    return module
+
+
+def _check_archive(path: Path) -> None:
+    """A checkpoint is a zip archive of stored members: no compression, so no bomb, and no more bytes than the file."""
+    with zipfile.ZipFile(path) as archive:
+        for member in archive.infolist():
+            if member.compress_type != zipfile.ZIP_STORED or member.file_size > _MAX_BYTES:
+                raise InputError(f"archive member {member.filename!r} is compressed or too large", where=str(path))
+
+
+def _checked_state(state: Any, where: str) -> dict[str, Tensor]:
+    if not isinstance(state, dict):
+        raise InputError("has no weights", where=where)
+    total = 0
+    for name, tensor in state.items():
+        if not isinstance(name, str) or not isinstance(tensor, Tensor):
+            raise InputError(f"entry {name!r} is no tensor", where=where)
+        if tensor.layout != torch.strided or not tensor.is_contiguous():
+            raise InputError(f"tensor {name} is sparse or strided", where=where)
+        total += tensor.numel() * tensor.element_size()
+        if total > _MAX_BYTES:
+            raise InputError(f"tensors take more than {_MAX_BYTES >> 20} MiB", where=where)
+        if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
+            raise InputError(f"tensor {name} has NaN or infinite entries", where=where, mend="lower the learning rate")
+    return state

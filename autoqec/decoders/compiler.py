@@ -1,0 +1,34 @@
+"""From a DSL config to a predecoder for one problem."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from autoqec.decoders.dsl_schema import PredecoderDSL
+from autoqec.decoders.modules.predecoders import PREDECODERS, ProblemPredecoder
+from autoqec.envs.problem import DecodingProblem
+
+
+def compile_predecoder(dsl: PredecoderDSL, problem: DecodingProblem, *, seed: int = 0) -> ProblemPredecoder:
+    """The predecoder with freshly initialised weights, a function of (config, problem, seed).
+
+    Tier-2 configs hold code: compile them inside the sandboxed worker only.
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return PREDECODERS[dsl.type](dsl, problem)
+
+
+def context(problem: DecodingProblem, device: torch.device | str = "cpu") -> dict[str, Any]:
+    """What the contract hands to `forward`: the ones of H, a feature per one (its prior's log-odds), the priors."""
+    coo = problem.h.tocsr().tocoo()
+    prior = torch.from_numpy(problem.priors).float().to(device)
+    fault = torch.from_numpy(coo.col.astype("int64")).to(device)
+    check = torch.from_numpy(coo.row.astype("int64")).to(device)
+    return {
+        "tanner_edges": torch.stack([check, fault]),
+        "edge_features": (torch.log1p(-prior) - torch.log(prior))[fault][:, None],
+        "prior_p": prior,
+    }

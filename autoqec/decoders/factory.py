@@ -1,0 +1,39 @@
+"""A trained predecoder as a decoder factory: for paired evaluations and for sinter."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from autoqec.decoders.protocol import Decoder
+from autoqec.envs.problem import DecodingProblem
+from autoqec.io.hashing import sha256_file
+
+
+@dataclass(frozen=True)
+class PredecoderFactory:
+    """The predecoder of a checkpoint in front of a backend; its identity is the checkpoint's hash."""
+
+    name: str
+    path: str
+    backend: str
+    sha256: str
+
+    @classmethod
+    def of(cls, path: Path, backend: str, name: str = "predecoder") -> PredecoderFactory:
+        return cls(name, str(path.resolve()), backend, sha256_file(path))
+
+    @property
+    def identity(self) -> str:
+        return f"{self.name}/{self.backend}/{self.sha256}"
+
+    def build(self, problem: DecodingProblem) -> Decoder:
+        import torch
+
+        from autoqec.decoders import checkpoint
+        from autoqec.decoders.backends import make_backend
+        from autoqec.decoders.pipeline import PredecoderPipeline
+
+        torch.set_num_threads(1)
+        _, module = checkpoint.load(Path(self.path), problem)
+        return PredecoderPipeline(module, make_backend(problem, self.backend))

@@ -1,0 +1,139 @@
+"""Learned belief propagation on a CPU in one compiled pass, with gradients.
+
+The function is that of `neural_bp.LearnedBP` (sum-product, no attention); the kernels are in
+`autoqec.decoders.backends._kernels.learned_bp`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from autoqec.decoders.backends._kernels import learned_bp
+from autoqec.decoders.backends._kernels.pieces import in_pieces, read_only
+from autoqec.decoders.backends._kernels.simd import LANES
+from autoqec.decoders.modules.structure import TannerLinks
+from autoqec.errors import InputError
+
+F32 = npt.NDArray[np.float32]
+_GROUPS = 32  # partial sums of the gradients, whatever the number of threads
+
+
+def fused_learned_bp(
+    links: TannerLinks,
+    syndrome: Tensor,
+    prior: Tensor,
+    weight: Tensor,
+    damping: Tensor | None,
+    memory: Tensor | None,
+    readout: Tensor,
+    threads: int | None = None,
+) -> Tensor:
+    """Fault log-odds [n_faults, batch].
+
+    Args:
+        syndrome: [n_checks, batch] of 0 and 1; no gradient.
+        prior: [n_faults, batch] log-odds.
+        weight: [iterations, n_links], of the messages from checks.
+        damping: [iterations] or None; the first entry has no effect, as there is nothing before it.
+        memory: [n_faults] or None.
+        readout: [iterations].
+        threads: by default one per available core. Neither answer nor gradients depend on it, bit by bit.
+
+    Single precision. Gradients may be taken once, not of gradients.
+    """
+    iterations, batch = len(weight), syndrome.shape[1]
+    shapes = {
+        "syndrome": (syndrome, (links.n_checks, batch)),
+        "prior": (prior, (links.n_faults, batch)),
+        "weight": (weight, (iterations, links.n_links)),
+        "damping": (damping, (iterations,)),
+        "memory": (memory, (links.n_faults,)),
+        "readout": (readout, (iterations,)),
+    }
+    for name, (tensor, shape) in shapes.items():
+        if tensor is None:
+            continue
+        if tuple(tensor.shape) != shape:
+            raise InputError(f"got shape {tuple(tensor.shape)}, expected {shape}", where=name)
+        if tensor.device.type != "cpu":
+            raise InputError(f"the tensor is on {tensor.device}", where=name, mend="use the torch path there")
+        if tensor.dtype != torch.float32:
+            raise InputError(f"the tensor is {tensor.dtype}", where=name, mend="use torch.float32")
+    none = weight.new_empty(0)
+    answer: Tensor = _FusedBP.apply(  # type: ignore[no-untyped-call]
+        syndrome,
+        prior,
+        weight,
+        none if damping is None else damping,
+        none if memory is None else memory,
+        readout,
+        links,
+        threads,
+    )
+    return answer
+
+
+class _FusedBP(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, *args: Any) -> Tensor:
+        *tensors, links, threads = args
+        ctx.save_for_backward(*tensors)
+        ctx.links, ctx.threads = links, threads
+        inputs = [_array(tensor) for tensor in tensors]
+        answer = np.empty(tensors[1].shape, dtype=np.float32)
+        graph = _graph(links)
+        in_pieces(
+            lambda start, stop: learned_bp.forward(*graph, *inputs, start, stop, answer),
+            _blocks(answer.shape[1]),
+            threads,
+            worth_a_thread=1,
+        )
+        return torch.from_numpy(answer)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *upstream: Tensor) -> tuple[Any, ...]:
+        tensors = ctx.saved_tensors
+        inputs = [_array(tensor) for tensor in (*tensors, *upstream)]
+        _, prior, weight, damping, memory, readout = tensors
+        blocks = _blocks(prior.shape[1])
+        groups = min(_GROUPS, blocks)
+        bounds = np.array([blocks * i // max(groups, 1) for i in range(groups + 1)], dtype=np.int64)
+        parts = [
+            np.zeros((groups, *tensor.shape), dtype=np.float32)
+            for tensor in (weight, damping, memory, readout)
+        ]
+        by_prior = np.empty(prior.shape, dtype=np.float32)
+        graph = _graph(ctx.links)
+        in_pieces(
+            lambda start, stop: learned_bp.backward(*graph, *inputs, bounds, start, stop, *parts, by_prior),
+            groups,
+            ctx.threads,
+            worth_a_thread=1,
+        )
+        by_weight, by_damping, by_memory, by_readout = (torch.from_numpy(part.sum(axis=0)) for part in parts)
+        return None, torch.from_numpy(by_prior), by_weight, by_damping, by_memory, by_readout, None, None
+
+
+def _array(tensor: Tensor) -> F32:
+    return read_only(tensor.detach().contiguous().numpy())
+
+
+def _blocks(batch: int) -> int:
+    return -(-batch // LANES)
+
+
+def _graph(links: TannerLinks) -> tuple[npt.NDArray[np.int32], ...]:
+    """check_ptr, link_fault, fault_ptr, fault_link of the kernels."""
+    check, fault = links.check.numpy(), links.fault.numpy()
+    by_fault = links.links_of_fault.numpy()
+    check_ptr = np.concatenate([[0], np.cumsum(np.bincount(check, minlength=links.n_checks))])
+    fault_ptr = np.concatenate([[0], np.cumsum(np.bincount(fault, minlength=links.n_faults))])
+    tables = check_ptr, fault, fault_ptr, by_fault[by_fault < links.n_links]
+    return tuple(read_only(table.astype(np.int32)) for table in tables)

@@ -1,0 +1,183 @@
+"""The three predecoders of the DSL: learned belief propagation, a graph network, and the two in sequence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from autoqec.decoders.custom.build import compile_custom
+from autoqec.decoders.dsl_schema import CustomFunction, PredecoderDSL
+from autoqec.decoders.modules.base import PredecoderModule
+from autoqec.decoders.modules.gnn import GraphNet
+from autoqec.decoders.modules.graph_view import GraphView
+from autoqec.decoders.modules.heads import CustomHead
+from autoqec.decoders.modules.neural_bp import LearnedBP, log_odds, prior_rows
+from autoqec.decoders.modules.structure import GraphEdges, TannerLinks
+from autoqec.envs.problem import DecodingProblem
+
+_SCALE = 10.0
+"""Log-odds are handed to networks in units of this."""
+
+
+class BeliefHead(nn.Module):
+    """What is made of a fault's posterior and prior log-odds; starts as the posterior itself."""
+
+    def __init__(self, head: str | CustomFunction) -> None:
+        super().__init__()
+        self.linear = nn.Parameter(torch.tensor([1.0, 0.0, 0.0]))
+        self.net: nn.Module | None = None
+        if isinstance(head, CustomFunction):
+            self.net = CustomHead(compile_custom(head, "head", hidden=2, where="head"))
+        elif head == "mlp_small":
+            last = nn.Linear(8, 1)
+            nn.init.zeros_(last.weight)
+            nn.init.zeros_(last.bias)
+            self.net = nn.Sequential(nn.Linear(2, 8), nn.SiLU(), last)
+
+    def forward(self, posterior: Tensor, prior: Tensor) -> Tensor:
+        a, b, c = self.linear
+        out = a * posterior + b * prior + c
+        if self.net is not None:
+            features = torch.stack([posterior.T, prior.T], dim=-1) / _SCALE  # one shot per row, as heads are checked
+            out = out + _SCALE * self.net(features).squeeze(-1).T
+        return out
+
+
+class PriorMix(nn.Module):
+    """weights = a posterior + b prior, with a and b learned for each row; starts at the posterior."""
+
+    def __init__(self, rows: int) -> None:
+        super().__init__()
+        self.posterior = nn.Parameter(torch.ones(rows))
+        self.prior = nn.Parameter(torch.zeros(rows))
+
+    def forward(self, posterior: Tensor, prior: Tensor) -> Tensor:
+        return self.posterior[:, None] * posterior + self.prior[:, None] * prior
+
+
+class ProblemPredecoder(PredecoderModule):
+    """What all three share: the problem's prior, its matching graph if it has one, and the output mode."""
+
+    prior: Tensor
+
+    def __init__(self, dsl: PredecoderDSL, problem: DecodingProblem) -> None:
+        super().__init__()
+        self.output_mode = dsl.output_mode
+        self.confidence = dsl.confidence
+        self.edges = GraphEdges(problem) if problem.graph is not None else None
+        prior = log_odds(torch.from_numpy(problem.priors)).float()
+        self.register_buffer("prior", prior, persistent=False)
+
+    def fault_log_odds(self, syndrome: Tensor, ctx: dict[str, Any]) -> Tensor:
+        """syndrome [batch, n_checks] -> [n_faults, batch]."""
+        raise NotImplementedError
+
+    def fault_probabilities(self, syndrome: Tensor, ctx: dict[str, Any]) -> Tensor:
+        return torch.sigmoid(-self.fault_log_odds(syndrome, ctx)).T
+
+    def _prior(self, syndrome: Tensor, ctx: dict[str, Any]) -> Tensor:
+        return prior_rows(ctx, self.prior, len(syndrome))
+
+
+class NeuralBpPredecoder(ProblemPredecoder):
+    def __init__(self, dsl: PredecoderDSL, problem: DecodingProblem) -> None:
+        super().__init__(dsl, problem)
+        if dsl.neural_bp is None:
+            raise ValueError("the config has no neural_bp block")
+        self.links = TannerLinks(problem)
+        self.bp = LearnedBP(dsl.neural_bp, self.links)
+        self.head = BeliefHead(dsl.head)
+        rows = self.edges.n_edges if self.edges is not None else problem.n_faults
+        self.mix = PriorMix(rows) if dsl.neural_bp.prior_mix else None
+
+    def fault_log_odds(self, syndrome: Tensor, ctx: dict[str, Any]) -> Tensor:
+        prior = self._prior(syndrome, ctx)
+        beliefs: Tensor = self.head(self.bp(syndrome.T, prior), prior)
+        if self.mix is not None and self.edges is None:
+            beliefs = self.mix(beliefs, prior)
+        return beliefs
+
+    def edge_log_odds(self, syndrome: Tensor, ctx: dict[str, Any]) -> Tensor | None:
+        if self.edges is None:
+            return None
+        beliefs = self.edges.from_faults(self.fault_log_odds(syndrome, ctx))
+        if self.mix is not None:
+            beliefs = self.mix(beliefs, self.edges.from_faults(self._prior(syndrome, ctx)))
+        return beliefs.T
+
+
+class GnnPredecoder(ProblemPredecoder):
+    """A graph network that corrects the prior. On a matching graph a fault is moved by all the edges it flips."""
+
+    def __init__(self, dsl: PredecoderDSL, problem: DecodingProblem) -> None:
+        super().__init__(dsl, problem)
+        if dsl.gnn is None:
+            raise ValueError("the config has no gnn block")
+        self.view = GraphView(problem)
+        self.net = GraphNet(dsl.gnn, self.view, dsl.head, edge_inputs=1)
+
+    def _base(self, syndrome: Tensor, ctx: dict[str, Any]) -> Tensor:
+        prior = self._prior(syndrome, ctx)
+        return self.edges.from_faults(prior) if self.edges is not None else prior
+
+    def _residual(self, syndrome: Tensor, base: Tensor) -> Tensor:
+        residual: Tensor = self.net(syndrome, base.T[..., None] / _SCALE)
+        return _SCALE * residual.T
+
+    def fault_log_odds(self, syndrome: Tensor, ctx: dict[str, Any]) -> Tensor:
+        residual = self._residual(syndrome, self._base(syndrome, ctx))
+        if self.edges is not None:
+            residual = torch.cat([residual, residual.new_zeros(1, residual.shape[1])])
+            residual = residual[self.edges.edges_of_fault].sum(dim=1)
+        return self._prior(syndrome, ctx) + residual
+
+    def edge_log_odds(self, syndrome: Tensor, ctx: dict[str, Any]) -> Tensor | None:
+        if self.edges is None:
+            return None
+        base = self._base(syndrome, ctx)
+        return (base + self._residual(syndrome, base)).T
+
+
+class HybridPredecoder(NeuralBpPredecoder):
+    """Learned belief propagation whose log-odds feed a graph network; the network adds a residual to them."""
+
+    def __init__(self, dsl: PredecoderDSL, problem: DecodingProblem) -> None:
+        super().__init__(dsl.model_copy(update={"head": "linear"}), problem)
+        if dsl.gnn is None:
+            raise ValueError("the config has no gnn block")
+        self.view = GraphView(problem)
+        self.net = GraphNet(dsl.gnn, self.view, dsl.head, edge_inputs=2)
+
+    def _with_residual(self, syndrome: Tensor, beliefs: Tensor, prior: Tensor) -> Tensor:
+        values = torch.stack([beliefs.T, prior.T], dim=-1) / _SCALE
+        residual: Tensor = self.net(syndrome, values)
+        return beliefs + _SCALE * residual.T
+
+    def fault_log_odds(self, syndrome: Tensor, ctx: dict[str, Any]) -> Tensor:
+        beliefs = super().fault_log_odds(syndrome, ctx)
+        prior = self._prior(syndrome, ctx)
+        if self.edges is None:
+            return self._with_residual(syndrome, beliefs, prior)
+        on_edges, edge_prior = self.edges.from_faults(beliefs), self.edges.from_faults(prior)
+        shift = self._with_residual(syndrome, on_edges, edge_prior) - on_edges
+        shift = torch.cat([shift, shift.new_zeros(1, shift.shape[1])])
+        return beliefs + shift[self.edges.edges_of_fault].sum(dim=1)
+
+    def edge_log_odds(self, syndrome: Tensor, ctx: dict[str, Any]) -> Tensor | None:
+        if self.edges is None:
+            return None
+        prior = self._prior(syndrome, ctx)
+        beliefs = self.edges.from_faults(NeuralBpPredecoder.fault_log_odds(self, syndrome, ctx))
+        edge_prior = self.edges.from_faults(prior)
+        if self.mix is not None:
+            beliefs = self.mix(beliefs, edge_prior)
+        return self._with_residual(syndrome, beliefs, edge_prior).T
+
+
+PREDECODERS: dict[str, type[ProblemPredecoder]] = {
+    "neural_bp": NeuralBpPredecoder,
+    "gnn": GnnPredecoder,
+    "hybrid": HybridPredecoder,
+}

@@ -1,0 +1,89 @@
+"""Syndrome to prediction: a predecoder in front of its classical backend.
+
+soft_priors: the backend decodes the syndrome with the predecoder's weights for every shot.
+hard_flip: the predecoder applies faults F; the backend decodes what is left, and prediction = L F XOR backend(residual).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+import torch
+
+from autoqec.decoders.backends import Backend
+from autoqec.decoders.backends.matching import MatchingBackend
+from autoqec.decoders.compiler import context
+from autoqec.decoders.modules.base import PredecoderModule
+from autoqec.envs.packing import checked, pack, unpack, width
+from autoqec.envs.problem import U8, DecodingProblem
+
+_BATCH = 1024
+
+
+@dataclass(frozen=True, eq=False)
+class HardFlips:
+    """What a hard_flip predecoder leaves: the residual syndrome and the observables it has flipped, both packed."""
+
+    residual: U8
+    frame: U8
+
+
+class PredecoderPipeline:
+    """A `Decoder` made of a module and a backend, on one problem."""
+
+    def __init__(
+        self, module: PredecoderModule, backend: Backend, *, device: torch.device | str = "cpu", threads: int | None = 1
+    ) -> None:
+        self.module = module.to(device).eval()
+        self.backend = backend
+        self.problem: DecodingProblem = backend.problem
+        self._device = torch.device(device)
+        self._threads = threads
+        self._ctx = context(self.problem, device)
+        self._h: sp.csr_array[Any] = self.problem.h.tocsr().astype(np.int32)
+        self._l: sp.csr_array[Any] = self.problem.l.tocsr().astype(np.int32)
+
+    def decode(self, detectors: U8) -> U8:
+        packed = checked(detectors, self.problem.n_checks, what="detectors")
+        out = np.zeros((len(packed), width(self.problem.n_observables)), dtype=np.uint8)
+        for start in range(0, len(packed), _BATCH):
+            part = packed[start : start + _BATCH]
+            if self.module.output_mode == "soft_priors":
+                out[start : start + _BATCH] = self._decode_soft(part)
+            else:
+                flips = self.hard_flips(part)
+                out[start : start + _BATCH] = self.backend.decode_residual(flips.residual, flips.frame)
+        return out
+
+    def hard_flips(self, detectors: U8) -> HardFlips:
+        """Residual and frame from the applied faults, computed here from the problem's own H and L."""
+        syndrome = unpack(detectors, self.problem.n_checks)
+        with torch.no_grad():
+            faults = self.module.applied_faults(self._tensor(syndrome), self._ctx).cpu().numpy()
+        # Few faults are applied: sparse products cost what was applied, not the size of H.
+        applied = sp.csr_array(faults.astype(np.int32)).T
+        residual = (np.asarray((self._h @ applied).todense()).T + syndrome) & 1
+        frame = np.asarray((self._l @ applied).todense()).T & 1
+        return HardFlips(pack(residual), pack(frame))
+
+    def soft_weights(self, detectors: U8) -> npt.NDArray[np.float32] | None:
+        """The module's own matching weights [shots, n_edges], or None where it only gives fault priors."""
+        with torch.no_grad():
+            weights = self.module.edge_log_odds(self._tensor(unpack(detectors, self.problem.n_checks)), self._ctx)
+        return None if weights is None else weights.float().contiguous().cpu().numpy()
+
+    def _decode_soft(self, detectors: U8) -> U8:
+        if isinstance(self.backend, MatchingBackend):
+            weights = self.soft_weights(detectors)
+            if weights is not None:
+                return self.backend.decode_edges(detectors, weights, threads=self._threads)
+        with torch.no_grad():
+            priors = self.module(self._tensor(unpack(detectors, self.problem.n_checks)), self._ctx)
+        return self.backend.decode_priors(detectors, priors.double().cpu().numpy(), threads=self._threads)
+
+    def _tensor(self, syndrome: U8) -> torch.Tensor:
+        return torch.from_numpy(syndrome).to(self._device, torch.float32)

@@ -1,0 +1,48 @@
+"""The process of one round: reads its job from standard input, writes its metrics to a file. Started by `supervise`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from autoqec.envs.environment import Environment
+from autoqec.envs.schema import EnvSpec
+from autoqec.io import atomic
+from autoqec.runner.execute import Round
+from autoqec.runner.safety import Safety
+from autoqec.runner.schema import RunnerConfig
+
+
+def main() -> None:
+    job = json.load(sys.stdin)
+    env = Environment(EnvSpec.model_validate(job["spec"]), root=Path(job["root"]), origin=job["origin"])
+    config = RunnerConfig.model_validate(job["config"])
+    # A confined process may not open sockets, and worker processes need them.
+    workers = 1 if job["confined"] else None
+    progress = _bar() if job["progress"] and sys.stderr.isatty() else None
+    metrics = Round(config, env, Safety(**job["safety"]), progress=progress, workers=workers).run()
+    atomic.write_text(Path(job["result"]), metrics.model_dump_json())
+
+
+def _bar():  # type: ignore[no-untyped-def]
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    bar = Progress(
+        TextColumn("training"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[loss]}"),
+        TimeRemainingColumn(), console=Console(stderr=True), transient=True,
+    )  # fmt: skip
+    task = bar.add_task("training", total=None, loss="")
+    bar.start()
+
+    def update(step: int, steps: int, loss: float) -> None:
+        bar.update(task, completed=step, total=steps, loss=f"loss {loss:.4g}")
+        if step == steps:
+            bar.stop()
+
+    return update
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,102 @@
+"""Endless labelled training data, sampled on the training device from the error models of all p of the sweep.
+
+A fault happens an odd number of times with probability p exactly when its count is Poisson with mean -log(1 - 2p) / 2.
+So the counts of a whole batch are drawn at once and thrown into random shots: the cost is that of the faults that happen,
+not of all that could.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from autoqec.decoders.modules.structure import padded_rows
+from autoqec.envs.problem import DecodingProblem
+from autoqec.errors import InputError
+
+
+@dataclass
+class Batch:
+    """syndrome: [batch, n_checks] float; observables: [batch, n_observables] bool; faults: [n_faults, batch] bool, the
+    labels; which: [batch] the p of each shot, as a row of `priors` [n_p, n_faults]."""
+
+    syndrome: Tensor
+    observables: Tensor
+    faults: Tensor | None
+    which: Tensor
+    priors: Tensor
+
+    @property
+    def prior_p(self) -> Tensor:
+        """[batch, n_faults], each shot with the priors of its own p."""
+        return self.priors[self.which]
+
+    def __len__(self) -> int:
+        return len(self.syndrome)
+
+    def take(self, rows: Tensor) -> Batch:
+        faults = None if self.faults is None else self.faults[:, rows]
+        return Batch(self.syndrome[rows], self.observables[rows], faults, self.which[rows], self.priors)
+
+
+class FaultSampler:
+    """Samples all problems of a sweep in equal parts; they must have the same faults, and differ in their priors."""
+
+    def __init__(self, problems: Sequence[DecodingProblem], device: torch.device | str) -> None:
+        first = problems[0]
+        for other in problems[1:]:
+            if other.h.shape != first.h.shape or (other.h != first.h).nnz or (other.l != first.l).nnz:
+                raise InputError(
+                    f"the faults at p = {other.p:g} are not those at p = {first.p:g}",
+                    where="noise.p",
+                    mend="use a sweep on which the noise model keeps its structure",
+                )
+        self._device = torch.device(device)
+        self._n_checks, self._n_faults, self._n_observables = first.n_checks, first.n_faults, first.n_observables
+        self._checks = self._table(first.h.indptr, first.h.indices, first.n_checks)
+        self._flips = self._table(first.l.indptr, first.l.indices, first.n_observables)
+        priors = np.stack([problem.priors for problem in problems])
+        self._priors = torch.from_numpy(priors).float().to(self._device)
+        # Probabilities of exactly 1/2 would need infinitely many faults; 0.499 is as good a coin.
+        rates = -0.5 * np.log1p(-2 * np.minimum(priors, 0.499))
+        self._rates = torch.from_numpy(rates).to(self._device)
+
+    def _table(self, indptr: np.ndarray, indices: np.ndarray, fill: int) -> Tensor:
+        return torch.from_numpy(padded_rows(indptr.astype(np.int64), indices.astype(np.int64), fill)).to(self._device)
+
+    def sample(self, size: int, seed: int) -> Batch:
+        """`size` shots, a function of (size, seed) on one device type."""
+        generator = torch.Generator(self._device).manual_seed(seed % 2**63)
+        n_p = len(self._priors)
+        bounds = [size * k // n_p for k in range(n_p + 1)]
+        faults, shots = [], []
+        for k, (low, high) in enumerate(zip(bounds[:-1], bounds[1:], strict=True)):
+            counts = torch.poisson(self._rates[k] * (high - low), generator=generator).long()
+            happened = torch.repeat_interleave(torch.arange(self._n_faults, device=self._device), counts)
+            faults.append(happened)
+            shots.append(torch.randint(low, max(high, low + 1), happened.shape, generator=generator, device=self._device))
+        fault, shot = torch.cat(faults), torch.cat(shots)
+        labels = torch.zeros(self._n_faults * size, dtype=torch.int32, device=self._device)
+        labels.index_add_(0, fault * size + shot, torch.ones_like(fault, dtype=torch.int32))
+        which = torch.zeros(size, dtype=torch.long, device=self._device)
+        for k in range(1, n_p):
+            which[bounds[k] :] = k
+        return Batch(
+            syndrome=self._parity(self._checks, fault, shot, self._n_checks, size).float(),
+            observables=self._parity(self._flips, fault, shot, self._n_observables, size).bool(),
+            faults=(labels & 1).bool().view(self._n_faults, size),
+            which=which,
+            priors=self._priors,
+        )
+
+    def _parity(self, table: Tensor, fault: Tensor, shot: Tensor, rows: int, size: int) -> Tensor:
+        """[size, rows]: how often each row of the faults' symptoms was hit, mod 2."""
+        hits = table[fault]
+        flat = (hits * size + shot[:, None]).flatten()
+        total = torch.zeros((rows + 1) * size, dtype=torch.int32, device=self._device)
+        total.index_add_(0, flat, torch.ones_like(flat, dtype=torch.int32))
+        return (total & 1).view(rows + 1, size)[:rows].T.contiguous()

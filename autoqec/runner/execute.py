@@ -1,0 +1,262 @@
+"""One round inside its own process: compile, train, save, validate, report."""
+
+from __future__ import annotations
+
+import platform
+import time
+from collections.abc import Callable
+from typing import Any, Literal
+
+import numpy as np
+import torch
+
+from autoqec import __version__
+from autoqec.decoders import checkpoint
+from autoqec.decoders.backends import make_backend
+from autoqec.decoders.compiler import compile_predecoder
+from autoqec.decoders.cost import measure
+from autoqec.decoders.dsl_schema import PredecoderDSL
+from autoqec.decoders.factory import PredecoderFactory
+from autoqec.decoders.modules.predecoders import ProblemPredecoder
+from autoqec.decoders.paired import Evaluator, PairedResult
+from autoqec.decoders.pipeline import PredecoderPipeline
+from autoqec.decoders.reference import plain_backend, reference_p
+from autoqec.envs.environment import Environment
+from autoqec.envs.seeds import derive_seed
+from autoqec.errors import AutoQECError, InputError
+from autoqec.io.validate import validate_model
+from autoqec.layout import RoundDir
+from autoqec.runner.data import FaultSampler
+from autoqec.runner.gap import make_pairs
+from autoqec.runner.losses import MARGINAL_LOSSES
+from autoqec.runner.objective import GapObjective, MarginalObjective, Objective
+from autoqec.runner.profiles import PROFILES, Profile
+from autoqec.runner.safety import Safety, estimated_memory_gb, free_memory_gb
+from autoqec.runner.schema import RoundMetrics, RunnerConfig
+from autoqec.runner.train import Schedule, TrainingError, TrainingReport, train
+from autoqec.stats.intervals import paired_difference
+
+Progress = Callable[[int, int, float], None]
+
+
+def pick_device() -> torch.device:
+    if torch.cuda.is_available():
+        return torch.device("cuda")
+    return torch.device("cpu")
+
+
+class Round:
+    """One round of one environment. Every failure ends in a RoundMetrics with a reason a person can act on."""
+
+    def __init__(
+        self, config: RunnerConfig, env: Environment, safety: Safety, *, progress: Progress | None = None, workers: int | None = None
+    ) -> None:
+        self.config, self.env, self.safety = config, env, safety
+        self.files = RoundDir(config.round_dir)
+        self.profile: Profile = PROFILES[config.training_profile]
+        self._progress = progress
+        self._workers = workers
+        self._facts: dict[str, Any] = {"train_seed": config.seed, "training_profile": config.training_profile}
+
+    def run(self) -> RoundMetrics:
+        try:
+            dsl = validate_model(self.config.predecoder_config, PredecoderDSL, where=str(self.files.config))
+            at = reference_p(self.env)
+            problem = self.env.problem(at)
+            module = compile_predecoder(dsl, problem, seed=self.config.seed)
+            cost = measure(module, problem)
+            self._facts |= {
+                "reference_p": at,
+                "flops_per_syndrome": cost.flops_per_syndrome,
+                "n_params": cost.n_params,
+                "over_budget": self._over_budget(cost.flops_per_syndrome, cost.n_params),
+            }
+            if (reason := self._too_large(dsl)) is not None:
+                return self._metrics("killed_by_safety", reason)
+        except AutoQECError as error:
+            return self._metrics("compile_error", str(error))
+        try:
+            report = self._train(dsl, module)
+        except TrainingError as error:
+            return self._metrics("train_error", str(error))
+        except InputError as error:
+            return self._metrics("compile_error", str(error))
+        except (RuntimeError, MemoryError) as error:
+            out_of_memory = isinstance(error, MemoryError) or "out of memory" in str(error).lower()
+            status: Literal["killed_by_safety", "train_error"] = "killed_by_safety" if out_of_memory else "train_error"
+            return self._metrics(status, f"training failed: {str(error).splitlines()[0][:300]}")
+        self._save(dsl, module, report)
+        self._validate(at)
+        return self._metrics("ok", None)
+
+    def _over_budget(self, flops: int, params: int) -> list[str]:
+        limits = self.env.spec.constraints
+        over = []
+        if flops > limits.latency_flops_budget:
+            over.append(f"flops_per_syndrome {flops} > {limits.latency_flops_budget}")
+        if params > limits.param_budget:
+            over.append(f"n_params {params} > {limits.param_budget}")
+        return over
+
+    def _too_large(self, dsl: PredecoderDSL) -> str | None:
+        needed = estimated_memory_gb(dsl, self.env.problem(self.env.spec.noise.p[0]))
+        limit = self.safety.memory_gb if self.safety.memory_gb is not None else free_memory_gb()
+        if needed <= limit:
+            return None
+        return f"a training batch needs about {needed:.1f} GB and {limit:.1f} GB may be used: lower training.batch_size"
+
+    def _train(self, dsl: PredecoderDSL, module: ProblemPredecoder) -> TrainingReport:
+        device = pick_device()
+        module.to(device)
+        problems = [self.env.problem(p) for p in self.env.spec.noise.p]
+        sampler = FaultSampler(problems, device)
+        settings = dsl.training
+        per_epoch = max(1, self.profile.train_shots(self.env.spec.eval_protocol) // settings.batch_size)
+        steps = per_epoch * settings.epochs
+        start = time.monotonic()
+        objective = self._objective(dsl, sampler) if steps else None
+        schedule = Schedule(
+            steps=steps,
+            per_epoch=per_epoch,
+            learning_rate=settings.learning_rate,
+            seconds=max(1.0, self.profile.train_seconds - (time.monotonic() - start)),
+            nan_rate=self.safety.nan_rate,
+        )
+        if objective is None:
+            self.files.train_log.write_text("")
+            report = TrainingReport(stopped="epochs: 0")
+        else:
+            report = train(
+                module,
+                objective,
+                schedule,
+                select=self._selection(device),
+                log=self.files.train_log,
+                state_path=self.files.training_state,
+                progress=self._progress,
+            )
+        module.to("cpu")
+        self._facts |= {
+            "train_wallclock_s": time.monotonic() - start,
+            "train_loss_initial": report.losses[0] if report.losses else None,
+            "train_loss_final": report.losses[-1] if report.losses else None,
+            "train_loss_mean_last_epoch": report.mean_of_last(per_epoch),
+            "train_batches_total": report.steps,
+            "training_log_path": str(self.files.train_log.resolve()),
+            "vram_peak_gb": torch.cuda.max_memory_allocated() / 2**30 if device.type == "cuda" else 0.0,
+            "training_note": self._note(report),
+        }
+        return report
+
+    @staticmethod
+    def _note(report: TrainingReport) -> str:
+        if report.untrained_score is None:
+            return report.stopped
+        return (
+            f"{report.stopped}; kept step {report.kept_step} of {report.steps} "
+            f"({report.kept_score:g} failures on the selection shots, untrained {report.untrained_score:g})"
+        )
+
+    def _seeds(self, index: int) -> int:
+        """Draw `index` of training: labels cycle through the train range, and every cycle and seed is a stream of its own."""
+        low, high = self.env.spec.noise.seed_policy.train
+        cycle, offset = divmod(index, high - low + 1)
+        stream = f"{self.env.content_hash}/seed{self.config.seed}/cycle{cycle}"
+        return derive_seed("train", stream, low + offset)
+
+    def _objective(self, dsl: PredecoderDSL, sampler: FaultSampler) -> Objective:
+        settings = dsl.training
+        if settings.loss == "backend_gap":
+            problem = self.env.problem(self._facts["reference_p"])
+            pairs = make_pairs(problem, self.env.spec.classical_backend, None)
+            return GapObjective(
+                sampler, self._seeds, settings.batch_size, pairs, hard_shots=self.profile.hard_shots
+            )
+        return MarginalObjective(sampler, self._seeds, settings.batch_size, MARGINAL_LOSSES[settings.loss])
+
+    def _selection(self, device: torch.device) -> Callable[[ProblemPredecoder], float]:
+        """Failures at the reference p on circuit shots of the val labels, apart from those of the final validation."""
+        p = self._facts["reference_p"]
+        problem = self.env.problem(p)
+        backend = make_backend(problem, self.env.spec.classical_backend)
+        low, _ = self.env.spec.noise.seed_policy.val
+        seed = derive_seed("val-select", self.env.stream(p), low)
+        shots = self.env.sampler(p).sample(self.profile.select_shots, seed)
+
+        def failures(module: ProblemPredecoder) -> float:
+            pipeline = PredecoderPipeline(module, backend, device=device, threads=None)
+            return float((pipeline.decode(shots.detectors) != shots.observables).any(axis=1).sum())
+
+        return failures
+
+    def _save(self, dsl: PredecoderDSL, module: ProblemPredecoder, report: TrainingReport) -> None:
+        low, high = self.env.spec.noise.seed_policy.train
+        info = checkpoint.CheckpointInfo(
+            dsl=dsl,
+            output_mode=dsl.output_mode,
+            env_name=self.env.spec.name,
+            env_hash=self.env.content_hash,
+            seed=self.config.seed,
+            train_labels=(low, min(high, low + report.steps)) if report.steps else (0, -1),
+            versions={
+                "autoqec": __version__,
+                "torch": torch.__version__,
+                "numpy": np.__version__,
+                "python": platform.python_version(),
+            },
+        )
+        path = checkpoint.save(self.files.path, module, info)
+        self._facts["checkpoint_path"] = str(path.resolve())
+
+    def _validate(self, at: float) -> None:
+        start = time.monotonic()
+        plain = plain_backend(self.env)
+        ours = PredecoderFactory.of(self.files.checkpoint, self.env.spec.classical_backend)
+        protocol = self.env.spec.eval_protocol
+        shots = self.profile.val_shots(protocol)
+        rows = []
+        labels = self.env.spec.noise.seed_policy.val
+        with Evaluator(self.env, workers=self._workers, purpose="val", labels=labels) as evaluator:
+            for p in sorted(self.env.spec.noise.p, key=lambda p: p != at):
+                rows.append(_row(evaluator.run(p, [plain, ours], shots), plain.name, ours.name, protocol.bootstrap_ci))
+        head = rows[0]
+        self._facts |= {
+            "ler_plain_classical": head["ler_plain"],
+            "ler_predecoder": head["ler_predecoder"],
+            "delta_ler": head["delta"],
+            "delta_ler_ci_low": head["delta_low"],
+            "delta_ler_ci_high": head["delta_high"],
+            "per_p": sorted(rows, key=lambda row: row["p"]),
+            "eval_wallclock_s": time.monotonic() - start,
+        }
+
+    def _metrics(
+        self, status: Literal["ok", "killed_by_safety", "compile_error", "train_error"], reason: str | None
+    ) -> RoundMetrics:
+        log = self.files.train_log
+        facts = {"training_log_path": str(log.resolve()) if log.exists() else None, **self._facts}
+        return RoundMetrics.model_validate({"status": status, "status_reason": reason, **facts})
+
+
+def _row(result: PairedResult, plain: str, ours: str, level: float) -> dict[str, Any]:
+    only_plain, only_ours, both = result.pair(plain, ours)
+    low, high = paired_difference(only_plain, only_ours, result.shots, level)
+    ratio_low, ratio_high = result.ratio_interval(plain, ours, level)
+    return {
+        "p": result.p,
+        "shots": result.shots,
+        "plain": plain,
+        "ler_plain": result.ler(plain),
+        "ler_predecoder": result.ler(ours),
+        "delta": result.ler(plain) - result.ler(ours),
+        "delta_low": low,
+        "delta_high": high,
+        "ratio": result.ratio(plain, ours),
+        "ratio_low": ratio_low,
+        "ratio_high": None if ratio_high == float("inf") else ratio_high,
+        "only_plain_failed": only_plain,
+        "only_predecoder_failed": only_ours,
+        "both_failed": both,
+        "us_per_shot_plain": result.us_per_shot(plain),
+        "us_per_shot_predecoder": result.us_per_shot(ours),
+    }

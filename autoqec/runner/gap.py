@@ -1,0 +1,102 @@
+"""`backend_gap`: train for the decoding outcome.
+
+For each shot the backend finds, on the model's own weights w, the cheapest correction of the true logical class and the
+cheapest of the wrong ones. The loss is softplus(w . (true - wrong)): it pushes the true class below the other. Both
+corrections are constants; the gradient flows through w.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from autoqec.decoders.backends.ordered_statistics import OrderedStatistics
+from autoqec.decoders.backends.per_shot_matching import PerShotMatcher
+from autoqec.envs.packing import pack, unpack, width
+from autoqec.envs.problem import U8, DecodingProblem, log_odds
+from autoqec.errors import InputError
+
+F32 = npt.NDArray[np.float32]
+I8 = npt.NDArray[np.int8]
+
+
+class Pairs(Protocol):
+    """The backend's half of the loss."""
+
+    def differences(self, detectors: U8, observables: U8, weights: F32) -> tuple[I8, npt.NDArray[np.bool_]]:
+        """true - wrong as [shots, n_weights] of -1, 0, 1, and whether each shot has such a pair; all packed inputs."""
+        ...
+
+    def is_hard(self, detectors: U8, observables: U8, threshold: float) -> npt.NDArray[np.bool_]:
+        """Shots that can still go either way under the model's fixed weights."""
+        ...
+
+
+class MatchingPairs:
+    """Both logical classes by exact matching, for problems with one observable."""
+
+    def __init__(self, problem: DecodingProblem, threads: int | None) -> None:
+        if problem.graph is None or problem.n_observables != 1:
+            raise InputError(
+                f"backend_gap with matching needs a matching graph and one observable, not {problem.n_observables}",
+                where="training.loss",
+                mend="use loss: bce",
+            )
+        self._graph = problem.graph
+        self._matcher = PerShotMatcher.from_graph(problem.graph, problem.n_checks)
+        self._threads = threads
+        self._fixed = log_odds(problem.graph.priors).astype(np.float32)
+
+    def differences(self, detectors: U8, observables: U8, weights: F32) -> tuple[I8, npt.NDArray[np.bool_]]:
+        classes = self._matcher.logical_classes(detectors, weights, threads=self._threads)
+        n_edges = self._graph.n_edges
+        both = np.unpackbits(classes.edges, axis=2, count=n_edges, bitorder="little").astype(np.int8)
+        true = unpack(observables, 1)[:, 0].astype(np.int64)
+        shots = np.arange(len(true))
+        usable = np.isfinite(classes.weights).all(axis=1)
+        return both[shots, true] - both[shots, 1 - true], usable
+
+    def is_hard(self, detectors: U8, observables: U8, threshold: float) -> npt.NDArray[np.bool_]:
+        gap = self._matcher.logical_classes(detectors, self._fixed, threads=self._threads).gap
+        return np.abs(gap) < threshold
+
+
+class OsdPairs:
+    """Ordered statistics: the unconstrained answer where it is wrong, against the best of the true class.
+
+    The true class is imposed by adding the observables to the checks. Shots that are decoded right give no pair.
+    """
+
+    def __init__(self, problem: DecodingProblem, threads: int | None, order: int = 0) -> None:
+        self._problem = problem
+        self._threads = threads
+        self._order = order
+        self._free = OrderedStatistics(problem.h, problem.l)
+        self._tied = OrderedStatistics(sp.csc_array(sp.vstack([problem.h, problem.l])), problem.l)
+
+    def differences(self, detectors: U8, observables: U8, weights: F32) -> tuple[I8, npt.NDArray[np.bool_]]:
+        n, shots = self._problem.n_faults, len(detectors)
+        out = np.zeros((shots, n), dtype=np.int8)
+        found = unpack(self._free.decode_to_faults(detectors, weights, order=self._order, threads=self._threads).faults, n)
+        flips = (self._problem.l @ found.T).T & 1
+        actual = unpack(observables, self._problem.n_observables)
+        wrong = (flips != actual).any(axis=1)
+        if wrong.any():
+            syndromes = unpack(detectors, self._problem.n_checks)
+            stacked = pack(np.concatenate([syndromes[wrong], actual[wrong]], axis=1))
+            tied = self._tied.decode_to_faults(stacked, weights[wrong], order=self._order, threads=self._threads)
+            out[wrong] = unpack(tied.faults, n).astype(np.int8) - found[wrong].astype(np.int8)
+        return out, wrong
+
+    def is_hard(self, detectors: U8, observables: U8, threshold: float) -> npt.NDArray[np.bool_]:
+        if detectors.shape[1] != width(self._problem.n_checks):
+            raise InputError("packed detectors of another problem", where="backend_gap")
+        return np.asarray(detectors.any(axis=1))
+
+
+def make_pairs(problem: DecodingProblem, backend: str, threads: int | None) -> Pairs:
+    makers: dict[str, type[MatchingPairs] | type[OsdPairs]] = {"mwpm": MatchingPairs, "osd": OsdPairs}
+    return makers[backend](problem, threads)

@@ -1,0 +1,127 @@
+"""One training objective: where batches come from and what the loss of one is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from autoqec.decoders.modules.predecoders import ProblemPredecoder
+from autoqec.envs.packing import pack
+from autoqec.runner.data import Batch, FaultSampler
+from autoqec.runner.gap import Pairs
+from autoqec.runner.losses import Loss
+
+HARD_GAP = 7.0
+"""Shots whose plain gap is at least this carry no signal: their class is decided already (log-odds)."""
+
+Seeds = Callable[[int], int]
+"""From the number of a draw to its sampler seed."""
+
+
+class Objective(Protocol):
+    def step(self, module: ProblemPredecoder, index: int) -> float:
+        """Gradients of one batch are added to the module's; the mean loss is returned."""
+        ...
+
+
+class MarginalObjective:
+    """A loss on marginals: of the matching edges where the backend is given those, else of the faults."""
+
+    def __init__(self, sampler: FaultSampler, seeds: Seeds, batch: int, loss: Loss) -> None:
+        self._sampler, self._seeds, self._batch, self._loss = sampler, seeds, batch, loss
+
+    def step(self, module: ProblemPredecoder, index: int) -> float:
+        batch = self._sampler.sample(self._batch, self._seeds(index))
+        ctx = {"prior_p": batch.prior_p}
+        if batch.faults is None:
+            raise ValueError("marginal losses need fault labels")
+        log_odds, labels = module.fault_log_odds(batch.syndrome, ctx), batch.faults
+        if module.edges is not None and module.output_mode == "soft_priors":
+            weights = module.edge_log_odds(batch.syndrome, ctx)
+            if weights is not None:
+                log_odds, labels = weights.T, edge_labels(module, batch.faults)
+        loss = self._loss(log_odds, labels)
+        loss.backward()  # type: ignore[no-untyped-call]
+        return float(loss.detach())
+
+
+def edge_labels(module: ProblemPredecoder, faults: Tensor) -> Tensor:
+    """[n_edges, batch]: which matching edges flipped."""
+    if module.edges is None:
+        raise ValueError("the problem has no matching graph")
+    padded = torch.cat([faults, faults.new_zeros(1, faults.shape[1])])
+    return (padded[module.edges.faults_of_edge].sum(dim=1) & 1).bool()
+
+
+class GapObjective:
+    """`backend_gap` on a buffer of hard shots that is made once and used again.
+
+    A batch is cut into parts. While the backend works on one part in its threads, the next part goes forward; gradients
+    then flow part by part as the backend's answers arrive, so that device and backend work at the same time.
+    """
+
+    def __init__(
+        self, sampler: FaultSampler, seeds: Seeds, batch: int, pairs: Pairs, *, hard_shots: int, parts: int = 4
+    ) -> None:
+        self._pairs, self._seeds, self._parts = pairs, seeds, min(parts, batch)
+        self._batch = batch
+        self._pool = ThreadPoolExecutor(1)
+        self.drawn = 0
+        self.buffer = self._fill(sampler, hard_shots)
+
+    def _fill(self, sampler: FaultSampler, wanted: int) -> Batch:
+        kept: list[Batch] = []
+        total, draw = 0, 0
+        while total < wanted and draw < 200:
+            fresh = sampler.sample(32_768, self._seeds(draw))
+            hard = self._pairs.is_hard(_packed(fresh.syndrome), _packed(fresh.observables), HARD_GAP)
+            rows = torch.from_numpy(np.flatnonzero(hard)).to(fresh.syndrome.device)
+            part = fresh.take(rows)
+            kept.append(Batch(part.syndrome, part.observables, None, part.which, part.priors))
+            total += len(rows)
+            draw += 1
+            self.drawn += len(fresh)
+        return Batch(
+            torch.cat([b.syndrome for b in kept])[:wanted],
+            torch.cat([b.observables for b in kept])[:wanted],
+            None,
+            torch.cat([b.which for b in kept])[:wanted],
+            kept[0].priors,
+        )
+
+    def step(self, module: ProblemPredecoder, index: int) -> float:
+        device = self.buffer.syndrome.device
+        generator = torch.Generator().manual_seed(self._seeds(1_000_000 + index) % 2**63)
+        rows = torch.randint(len(self.buffer), (self._batch,), generator=generator).to(device)
+        waiting: list[tuple[Tensor, Future[Any]]] = []
+        for part in rows.chunk(self._parts):
+            batch = self.buffer.take(part)
+            weights = module.edge_log_odds(batch.syndrome, {"prior_p": batch.prior_p})
+            if weights is None:
+                weights = module.fault_log_odds(batch.syndrome, {"prior_p": batch.prior_p}).T
+            detached = np.ascontiguousarray(weights.detach().float().cpu().numpy())
+            future = self._pool.submit(
+                self._pairs.differences, _packed(batch.syndrome), _packed(batch.observables), detached
+            )
+            waiting.append((weights, future))
+        total = 0.0
+        for weights, future in waiting:
+            difference, usable = future.result()
+            signed = torch.from_numpy(difference).to(weights.device, weights.dtype)
+            keep = torch.from_numpy(usable).to(weights.device)
+            losses = F.softplus((weights * signed).sum(dim=1)) * keep
+            loss = losses.sum() / self._batch
+            if loss.requires_grad and bool(keep.any()):
+                loss.backward()  # type: ignore[no-untyped-call]
+            total += float(loss.detach())
+        return total
+
+
+def _packed(bits: Tensor) -> np.ndarray[Any, np.dtype[np.uint8]]:
+    return pack(bits.cpu().numpy())

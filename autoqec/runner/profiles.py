@@ -1,0 +1,35 @@
+"""Budgets of a round. `prod` honours the environment's `min_shots_*`; `dev` takes the stated share of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from autoqec.envs.schema import EvalProtocol
+
+
+@dataclass(frozen=True)
+class Profile:
+    """train_share, val_share: of min_shots_train (per epoch) and min_shots_val (per p).
+
+    train_seconds: training stops there, whatever the epochs. hard_shots: size of the hard-shot buffer of `backend_gap`.
+    select_shots: shots at the reference p on which the best of the training states is chosen.
+    """
+
+    name: str
+    train_share: float
+    val_share: float
+    train_seconds: float
+    hard_shots: int
+    select_shots: int
+
+    def train_shots(self, protocol: EvalProtocol) -> int:
+        return max(1, int(self.train_share * protocol.min_shots_train))
+
+    def val_shots(self, protocol: EvalProtocol) -> int:
+        return max(1, int(self.val_share * protocol.min_shots_val))
+
+
+PROFILES = {
+    "dev": Profile("dev", train_share=0.1, val_share=0.2, train_seconds=480.0, hard_shots=60_000, select_shots=16_384),
+    "prod": Profile("prod", train_share=1.0, val_share=1.0, train_seconds=3600.0, hard_shots=400_000, select_shots=65_536),
+}

@@ -1,0 +1,36 @@
+"""What a round may use, and what happens when it takes more."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from autoqec.decoders.dsl_schema import PredecoderDSL
+from autoqec.envs.problem import DecodingProblem
+
+_HEADROOM = 2.0
+
+
+@dataclass(frozen=True)
+class Safety:
+    """wall_clock_s: the whole round, in a process of its own, is killed after this. memory_gb: the training batch may not
+    need more by estimate; None takes what the machine has free. nan_rate: share of steps that may be NaN."""
+
+    wall_clock_s: float = 1800.0
+    memory_gb: float | None = None
+    nan_rate: float = 0.02
+
+
+def free_memory_gb() -> float:
+    return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
+
+
+def estimated_memory_gb(dsl: PredecoderDSL, problem: DecodingProblem) -> float:
+    """A rough upper estimate of what one training batch keeps for its backward pass."""
+    per_shot = 4.0 * problem.n_faults
+    if dsl.neural_bp is not None:
+        per_shot += 12.0 * dsl.neural_bp.iterations * problem.h.nnz
+    if dsl.gnn is not None:
+        edges = 2 * problem.graph.n_edges if problem.graph is not None else 2 * problem.h.nnz
+        per_shot += 10.0 * dsl.gnn.layers * dsl.gnn.hidden_dim * edges
+    return _HEADROOM * 4.0 * per_shot * dsl.training.batch_size / 2**30

@@ -1,0 +1,165 @@
+"""`run_round`: one round in a process of its own, so that a hang, an out-of-memory kill or hostile code is only a status.
+
+Tier-2 configs hold code. Their process runs inside the strongest sandbox tier that holds on this machine, with the round's
+folder as the only place it can write; where no tier holds, the round is refused.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+
+from autoqec.decoders.dsl_schema import PredecoderDSL
+from autoqec.envs.environment import Environment
+from autoqec.errors import AutoQECError, RunnerCallPathError
+from autoqec.io import atomic
+from autoqec.io.hashing import sha256_file, sha256_json
+from autoqec.io.validate import validate_model
+from autoqec.layout import RoundDir
+from autoqec.runner.safety import Safety
+from autoqec.runner.schema import RoundMetrics, RunnerConfig
+from autoqec.sandbox.tiers import TIERS, best, probe
+
+_KEPT_VARIABLES = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "XDG_CACHE_HOME", "AUTOQEC_CACHE", "PYTHONPATH")
+_KEPT_VARIABLES += ("CUDA_VISIBLE_DEVICES", "LD_LIBRARY_PATH", "OMP_NUM_THREADS", "NUMBA_CACHE_DIR", "VIRTUAL_ENV")
+
+
+def run_round(
+    config: RunnerConfig, env: Environment, safety: Safety | None = None, *, show_progress: bool = False
+) -> RoundMetrics:
+    """Trains and validates one predecoder; writes the round's files and returns its metrics. It never raises for a round
+    that fails: its status says so.
+
+    Raises:
+        RunnerCallPathError: `code_cwd` is set. Edited modules need a process that starts in their worktree.
+    """
+    if config.code_cwd is not None and Path(config.code_cwd).resolve() != Path.cwd().resolve():
+        raise RunnerCallPathError(
+            f"code_cwd = {config.code_cwd} is another checkout, and Python does not reload edited modules",
+            where="run_round",
+            mend="start `python -m cli.autoqec run-round` in the worktree",
+        )
+    safety = safety or Safety()
+    files = RoundDir(config.round_dir)
+    files.path.mkdir(parents=True, exist_ok=True)
+    files.checkpoint.unlink(missing_ok=True)
+    atomic.write_text(files.config, yaml.safe_dump(config.predecoder_config, sort_keys=False))
+    start = time.monotonic()
+    metrics = _supervised(config, env, safety, files, show_progress=show_progress)
+    if metrics.train_wallclock_s == 0.0 and metrics.status == "killed_by_safety":
+        metrics = metrics.model_copy(update={"train_wallclock_s": time.monotonic() - start})
+    metrics = _with_provenance(metrics, config)
+    atomic.write_text(files.metrics, metrics.model_dump_json(indent=2) + "\n")
+    atomic.write_text(files.manifest, json.dumps(_manifest(files, config, env), indent=2) + "\n")
+    return metrics
+
+
+def _supervised(
+    config: RunnerConfig, env: Environment, safety: Safety, files: RoundDir, *, show_progress: bool
+) -> RoundMetrics:
+    try:
+        dsl = validate_model(config.predecoder_config, PredecoderDSL, where=str(files.config))
+    except AutoQECError as error:
+        return _failed("compile_error", str(error))
+    command = [sys.executable, "-m", "autoqec.runner.child"]
+    variables = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
+    job: dict[str, Any] = {
+        "config": config.model_dump(mode="json"),
+        "spec": env.spec.model_dump(mode="json"),
+        "root": str(env.root),
+        "origin": env.origin,
+        "safety": safety.__dict__,
+        "progress": show_progress,
+        "confined": False,
+    }
+    with tempfile.TemporaryDirectory(prefix="autoqec-round-") as scratch:
+        if dsl.tier == "2":
+            found = best([probe(each) for each in TIERS]).name
+            tier = next(each for each in TIERS if each.name == found)
+            if not tier.confines:
+                return _failed("compile_error", "tier-2 code needs a sandbox, and none holds here: see autoqec doctor")
+            package = Path(__file__).resolve().parents[2]
+            command = tier.wrap(
+                command, readable=[package, env.root.resolve()], writable=[files.path.resolve(), Path(scratch)]
+            )
+            # Nothing that confined code writes is read by anyone else: it has caches of its own.
+            variables |= {name: scratch for name in ("AUTOQEC_CACHE", "NUMBA_CACHE_DIR", "HOME", "TMPDIR")}
+            variables["PYTHONPATH"] = str(package)
+            job["confined"] = True
+        result = Path(scratch) / "metrics.json"
+        job["result"] = str(result)
+        reason = _wait(command, variables, json.dumps(job), safety.wall_clock_s, files, show_progress=show_progress)
+        if result.exists():
+            return RoundMetrics.model_validate_json(result.read_text())
+        return _failed("killed_by_safety" if reason.kill else "train_error", reason.text)
+
+
+class _Reason:
+    def __init__(self, text: str, *, kill: bool) -> None:
+        self.text, self.kill = text, kill
+
+
+def _wait(
+    command: list[str], variables: dict[str, str], job: str, deadline: float, files: RoundDir, *, show_progress: bool
+) -> _Reason:
+    """Runs the child in its own process group and kills the whole group at the deadline."""
+    with files.output.open("wb") as output:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=output,
+            stderr=None if show_progress else output,
+            env=variables,
+            start_new_session=True,
+        )
+        try:
+            process.communicate(job.encode(), timeout=deadline)
+        except subprocess.TimeoutExpired:
+            return _Reason(f"the round ran past its wall-clock limit of {deadline:g} s", kill=True)
+        except KeyboardInterrupt:
+            return _Reason("interrupted; run the same command again to resume", kill=True)
+        finally:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+    tail = files.output.read_text(errors="replace").strip().splitlines()[-1:] or ["no output"]
+    if process.returncode == -signal.SIGKILL:
+        return _Reason("the process was killed, most likely out of memory: lower training.batch_size", kill=True)
+    return _Reason(f"the process ended with code {process.returncode}: {tail[0][:300]}", kill=process.returncode < 0)
+
+
+def _failed(status: Literal["compile_error", "train_error", "killed_by_safety"], reason: str) -> RoundMetrics:
+    return RoundMetrics(status=status, status_reason=reason)
+
+
+def _with_provenance(metrics: RoundMetrics, config: RunnerConfig) -> RoundMetrics:
+    if config.round_attempt_id is None:
+        return metrics
+    fields = ("round_attempt_id", "fork_from", "fork_from_canonical", "fork_from_ordered", "compose_mode")
+    data = metrics.model_dump() | {name: getattr(config, name) for name in fields}
+    return RoundMetrics.model_validate(data)
+
+
+def _manifest(files: RoundDir, config: RunnerConfig, env: Environment) -> dict[str, Any]:
+    """Hashes of what the round left, and of what it was made from."""
+    artifacts = (files.config, files.train_log, files.checkpoint, files.metrics)
+    return {
+        "artifacts": {path.name: sha256_file(path) for path in artifacts if path.exists()},
+        "config_sha256": sha256_json(config.predecoder_config),
+        "env_name": env.spec.name,
+        "env_hash": env.content_hash,
+        "env_yaml_sha256": sha256_file(Path(config.env_yaml_path)) if config.env_yaml_path else None,
+        "seed": config.seed,
+        "training_profile": config.training_profile,
+        "invocation_argv": config.invocation_argv,
+    }

@@ -1,0 +1,203 @@
+"""Training of one predecoder: AdamW, warm-up and cosine, EMA, clipping, selection by decoding, resumable."""
+
+from __future__ import annotations
+
+import copy
+import io
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from autoqec.decoders.modules.predecoders import ProblemPredecoder
+from autoqec.io import atomic
+from autoqec.runner.objective import Objective
+
+WARMUP = 0.05
+CLIP = 1.0
+EMA_DECAY = 0.998
+_SAVE_SECONDS = 20.0
+
+Select = Callable[[ProblemPredecoder], float]
+"""The score of a training state, smaller is better: failures on the selection shots."""
+
+
+class TrainingError(Exception):
+    """Training cannot go on; the message says why and what to change."""
+
+
+@dataclass
+class TrainingReport:
+    """Loss telemetry, and which training state was kept (step 0: the untrained model was best)."""
+
+    losses: list[float] = field(default_factory=list)
+    steps: int = 0
+    kept_step: int = 0
+    kept_score: float | None = None
+    untrained_score: float | None = None
+    seconds: float = 0.0
+    stopped: str = "all steps done"
+
+    def mean_of_last(self, count: int) -> float | None:
+        last = self.losses[-count:]
+        return sum(last) / len(last) if last else None
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """steps: in all; per_epoch: for the telemetry; evaluations: how often a state is scored; patience: how many scores
+    without a better one end the training; nan_rate: share of steps whose loss may be NaN before training is given up."""
+
+    steps: int
+    per_epoch: int
+    learning_rate: float
+    seconds: float
+    evaluations: int = 8
+    patience: int = 4
+    nan_rate: float = 0.02
+
+
+def learning_rate(step: int, schedule: Schedule) -> float:
+    warm = max(1, int(WARMUP * schedule.steps))
+    if step < warm:
+        return schedule.learning_rate * (step + 1) / warm
+    done = (step - warm) / max(1, schedule.steps - warm)
+    return schedule.learning_rate * 0.5 * (1 + math.cos(math.pi * min(done, 1.0)))
+
+
+def train(
+    module: ProblemPredecoder,
+    objective: Objective,
+    schedule: Schedule,
+    *,
+    select: Select,
+    log: Path,
+    state_path: Path,
+    progress: Callable[[int, int, float], None] | None = None,
+) -> TrainingReport:
+    """Trains `module` in place and leaves the best state in it. Killed and called again, it goes on where it was.
+
+    The state is a function of the module's start, the objective and the schedule: every step draws from its own seeds.
+    """
+    optimiser = torch.optim.AdamW(module.parameters(), lr=schedule.learning_rate, weight_decay=0.0)
+    ema = {name: value.detach().clone() for name, value in module.state_dict().items()}
+    report = TrainingReport()
+    best = {name: value.clone() for name, value in ema.items()}
+    first, stale = 0, 0
+    if state_path.exists():
+        first, stale, best = _resume(state_path, module, optimiser, ema, report, log)
+    else:
+        report.untrained_score = report.kept_score = select(module)
+        log.write_text("")
+    every = max(1, schedule.steps // schedule.evaluations)
+    start = saved = time.monotonic()
+    bad = 0
+    with log.open("a") as file:
+        for step in range(first, schedule.steps):
+            if report.seconds + time.monotonic() - start > schedule.seconds:
+                report.stopped = f"time budget of {schedule.seconds:g} s used up after {step} steps"
+                break
+            for group in optimiser.param_groups:
+                group["lr"] = learning_rate(step, schedule)
+            optimiser.zero_grad(set_to_none=True)
+            module.train()
+            loss = objective.step(module, step)
+            norm = torch.nn.utils.clip_grad_norm_(module.parameters(), CLIP)
+            if not math.isfinite(loss) or not bool(torch.isfinite(norm)):
+                bad += 1
+                if bad > max(3, schedule.nan_rate * schedule.steps):
+                    raise TrainingError(f"the loss was NaN or infinite in {bad} of {step + 1} steps: lower learning_rate")
+                continue
+            optimiser.step()
+            _update(ema, module, step)
+            report.losses.append(loss)
+            report.steps = step + 1
+            file.write(f"{step + 1}\t{loss:.6g}\n")
+            file.flush()
+            if progress is not None:
+                progress(step + 1, schedule.steps, loss)
+            if (step + 1) % every == 0 or step + 1 == schedule.steps:
+                stale += 1
+                score = _score(module, ema, select)
+                if report.kept_score is None or score < report.kept_score:
+                    report.kept_score, report.kept_step, stale = score, step + 1, 0
+                    best = {name: value.clone() for name, value in ema.items()}
+                elif stale >= schedule.patience:
+                    report.stopped = f"no better state in {stale} evaluations"
+                    break
+            if time.monotonic() - saved > _SAVE_SECONDS:
+                saved = time.monotonic()
+                _save(state_path, module, optimiser, ema, best, report, stale, saved - start)
+    report.seconds += time.monotonic() - start
+    module.load_state_dict(best)
+    module.eval()
+    state_path.unlink(missing_ok=True)
+    return report
+
+
+def _update(ema: dict[str, Tensor], module: ProblemPredecoder, step: int) -> None:
+    decay = min(EMA_DECAY, (1 + step) / (10 + step))
+    with torch.no_grad():
+        for name, value in module.state_dict().items():
+            if value.is_floating_point():
+                ema[name].lerp_(value, 1 - decay)
+            else:
+                ema[name].copy_(value)
+
+
+def _score(module: ProblemPredecoder, ema: dict[str, Tensor], select: Select) -> float:
+    averaged = copy.deepcopy(module)
+    averaged.load_state_dict(ema)
+    return select(averaged.eval())
+
+
+def _save(
+    path: Path,
+    module: ProblemPredecoder,
+    optimiser: torch.optim.Optimizer,
+    ema: dict[str, Tensor],
+    best: dict[str, Tensor],
+    report: TrainingReport,
+    stale: int,
+    seconds: float,
+) -> None:
+    buffer = io.BytesIO()
+    facts = {
+        "losses": report.losses,
+        "steps": report.steps,
+        "kept_step": report.kept_step,
+        "kept_score": report.kept_score,
+        "untrained_score": report.untrained_score,
+        "seconds": report.seconds + seconds,
+        "stale": stale,
+    }
+    parts = {"module": module.state_dict(), "optimiser": optimiser.state_dict(), "ema": ema, "best": best}
+    torch.save({**parts, "report": facts}, buffer)
+    atomic.write_bytes(path, buffer.getvalue())
+
+
+def _resume(
+    path: Path,
+    module: ProblemPredecoder,
+    optimiser: torch.optim.Optimizer,
+    ema: dict[str, Tensor],
+    report: TrainingReport,
+    log: Path,
+) -> tuple[int, int, dict[str, Tensor]]:
+    saved: dict[str, Any] = torch.load(path, map_location=next(module.parameters()).device, weights_only=True)
+    module.load_state_dict(saved["module"])
+    optimiser.load_state_dict(saved["optimiser"])
+    for name, value in saved["ema"].items():
+        ema[name].copy_(value)
+    facts = saved["report"]
+    stale = facts.pop("stale")
+    for name, value in facts.items():
+        setattr(report, name, value)
+    lines = log.read_text().splitlines()[: report.steps] if log.exists() else []
+    log.write_text("".join(f"{line}\n" for line in lines))
+    return report.steps, stale, saved["best"]
