@@ -45,18 +45,10 @@ class MarginalObjective:
         if module.edges is not None and module.output_mode == "soft_priors":
             weights = module.edge_log_odds(batch.syndrome, ctx)
             if weights is not None:
-                log_odds, labels = weights.T, edge_labels(module, batch.faults)
+                log_odds, labels = weights.T, module.edges.labels(batch.faults)
         loss = self._loss(log_odds, labels)
         loss.backward()  # type: ignore[no-untyped-call]
         return float(loss.detach())
-
-
-def edge_labels(module: ProblemPredecoder, faults: Tensor) -> Tensor:
-    """[n_edges, batch]: which matching edges flipped."""
-    if module.edges is None:
-        raise ValueError("the problem has no matching graph")
-    padded = torch.cat([faults, faults.new_zeros(1, faults.shape[1])])
-    return (padded[module.edges.faults_of_edge].sum(dim=1) & 1).bool()
 
 
 class GapObjective:
@@ -67,7 +59,7 @@ class GapObjective:
     """
 
     def __init__(
-        self, sampler: FaultSampler, seeds: Seeds, batch: int, pairs: Pairs, *, hard_shots: int, parts: int = 4
+        self, sampler: FaultSampler, seeds: Seeds, batch: int, pairs: Pairs, *, hard_shots: int, parts: int = 2
     ) -> None:
         self._pairs, self._seeds, self._parts = pairs, seeds, min(parts, batch)
         self._batch = batch

@@ -21,16 +21,11 @@ import torch
 from torch import Tensor, nn
 
 from autoqec.decoders.dsl_schema import NeuralBpSpec
-from autoqec.decoders.modules.structure import TannerLinks
+from autoqec.decoders.modules.structure import TannerLinks, phi
 
 CLIP = 25.0
 AVERAGED = 4
 _FLOOR = 1e-7
-
-
-def _phi(x: Tensor) -> Tensor:
-    """-log tanh(x / 2), its own inverse on positive numbers."""
-    return -torch.log(torch.tanh(x.clamp(_FLOOR, CLIP) / 2).clamp(min=_FLOOR))
 
 
 class LearnedBP(nn.Module):
@@ -62,7 +57,6 @@ class LearnedBP(nn.Module):
         if self._fusible(prior):
             return self._fused(syndrome, prior)
         links = self.links
-        # A padded link carries +CLIP: it neither changes a product of tanh nor is the smallest.
         message = prior.clamp(-CLIP, CLIP)[links.fault]
         sign = 1.0 - 2.0 * syndrome
         posterior = prior
@@ -120,20 +114,20 @@ class LearnedBP(nn.Module):
     def _checks(self, message: Tensor, sign: Tensor) -> Tensor:
         """Messages from checks to faults, [n_links, batch], before weights."""
         links = self.links
-        pad = message.new_full((1, message.shape[1]), CLIP)
-        rows = torch.cat([message, pad])[links.links_of_check]
-        negative = torch.where(rows < 0, -1.0, 1.0).to(rows.dtype)
-        signs = (negative.prod(dim=1) * sign)[links.check] * torch.where(message < 0, -1.0, 1.0).to(
-            message.dtype
-        )
+        negative = (message < 0).to(message.dtype)
+        parity = torch.remainder(links.by_check.sum(negative[None])[0], 2.0)
+        signs = ((1.0 - 2.0 * parity) * sign)[links.check] * (1.0 - 2.0 * negative)
+        size = message.abs()
         if self.spec.check_rule == "min_sum":
-            two = rows.abs().topk(min(2, rows.shape[1]), dim=1, largest=False).values
+            # A padded link carries +CLIP: it is never the smallest.
+            pad = message.new_full((1, message.shape[1]), CLIP)
+            rows = torch.cat([size, pad])[links.links_of_check]
+            two = rows.topk(min(2, rows.shape[1]), dim=1, largest=False).values
             smallest, second = two[:, 0][links.check], two[:, -1][links.check]
-            size = message.abs()
             return signs * torch.where(size <= smallest, second, smallest)
-        part = _phi(message.abs())
-        total = torch.cat([part, part.new_zeros(1, part.shape[1])])[links.links_of_check].sum(dim=1)
-        return signs * _phi((total[links.check] - part).clamp(min=_FLOOR))
+        part = phi(size.clamp(2 * _FLOOR, CLIP))
+        total = links.by_check.sum(part[None])[0]
+        return signs * phi((total[links.check] - part).clamp(min=2 * _FLOOR))
 
 
 class LinkAttention(nn.Module):

@@ -13,7 +13,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from autoqec.envs.problem import BOUNDARY, DecodingProblem, log_odds
+from autoqec.decoders.modules.segments import Segments
+from autoqec.envs.problem import DecodingProblem, log_odds
 
 I64 = npt.NDArray[np.int64]
 
@@ -58,6 +59,7 @@ class TannerLinks(nn.Module):
         }
         for name, table in tables.items():
             self.register_buffer(name, torch.from_numpy(np.ascontiguousarray(table)), persistent=False)
+        self.by_check = Segments(check, self.n_checks)
 
     @property
     def tanner_edges(self) -> Tensor:
@@ -68,12 +70,10 @@ class TannerLinks(nn.Module):
 class GraphEdges(nn.Module):
     """The matching graph: edges, the faults of each edge and the edges of each fault.
 
-    ends: [n_edges, 2], the boundary as node `n_checks`. faults_of_edge: padded with `n_faults`; edges_of_fault: padded
-    with `n_edges`. An edge without faults keeps its prior: `untouched`.
+    edges_of_fault: padded with `n_edges`. An edge without faults keeps its prior: `untouched`.
     """
 
-    ends: Tensor
-    faults_of_edge: Tensor
+    fault: Tensor
     edges_of_fault: Tensor
     untouched: Tensor
 
@@ -81,47 +81,38 @@ class GraphEdges(nn.Module):
         super().__init__()
         if problem.graph is None:
             raise ValueError("the problem has no matching graph")
-        graph = problem.graph
-        self.n_edges, self.n_faults, self.n_checks = graph.n_edges, problem.n_faults, problem.n_checks
-        columns = graph.fault_edges.tocsc()
-        ends = np.where(graph.ends == BOUNDARY, problem.n_checks, graph.ends).astype(np.int64)
+        incidence = problem.graph.fault_edges
+        self.n_edges = problem.graph.n_edges
+        degree = np.diff(incidence.indptr)
+        columns = incidence.tocsc()
         tables = {
-            "ends": ends,
-            "faults_of_edge": padded_rows(
-                graph.fault_edges.indptr.astype(np.int64),
-                graph.fault_edges.indices.astype(np.int64),
-                self.n_faults,
-            ),
+            "fault": incidence.indices.astype(np.int64),
             "edges_of_fault": padded_rows(
                 columns.indptr.astype(np.int64), columns.indices.astype(np.int64), self.n_edges
             ),
+            "untouched": np.where(degree > 0, 0.0, log_odds(problem.graph.priors)).astype(np.float32),
         }
         for name, table in tables.items():
             self.register_buffer(name, torch.from_numpy(table), persistent=False)
-        touched = np.diff(graph.fault_edges.indptr) > 0
-        untouched = np.where(touched, 0.0, log_odds(graph.priors)).astype(np.float32)
-        self.register_buffer("untouched", torch.from_numpy(untouched), persistent=False)
+        self.by_edge = Segments(np.repeat(np.arange(self.n_edges), degree), self.n_edges)
 
     def from_faults(self, fault_log_odds: Tensor) -> Tensor:
         """Edge log-odds [n_edges, batch] from fault log-odds [n_faults, batch]: odd parity of the edge's faults.
 
-        Signs and magnitudes are kept apart, and the parity is folded with the less likely value of each fault, so that
-        faults that are nearly certain lose no precision.
+        tanh(edge / 2) is the product of tanh(fault / 2): magnitudes add up as phi, signs as a parity.
         """
-        magnitude = fault_log_odds.abs().clamp(max=30.0)
-        minority = torch.sigmoid(-magnitude)
-        sign = torch.where(fault_log_odds < 0, -1.0, 1.0).to(minority.dtype)
-        pad = minority.new_zeros(1, minority.shape[1])
-        minority = torch.cat([minority, pad])
-        sign = torch.cat([sign, pad + 1.0])
-        odd = minority[self.faults_of_edge[:, 0]]
-        total = sign[self.faults_of_edge[:, 0]]
-        for k in range(1, self.faults_of_edge.shape[1]):
-            a = minority[self.faults_of_edge[:, k]]
-            odd = odd + a - 2 * odd * a
-            total = total * sign[self.faults_of_edge[:, k]]
-        odd = odd.clamp(1e-9, 0.5)
-        return (
-            total * (torch.log1p(-odd) - torch.log(odd)) * (self.untouched[:, None] == 0)
-            + self.untouched[:, None]
-        )
+        total = self.by_edge.sum(phi(fault_log_odds.abs())[self.fault][None])[0]
+        flips = self.by_edge.sum((fault_log_odds < 0).to(fault_log_odds.dtype)[self.fault][None])[0]
+        sign = 1.0 - 2.0 * torch.remainder(flips, 2.0)
+        untouched = self.untouched[:, None]
+        return torch.where(untouched == 0, sign * phi(total), untouched)
+
+    def labels(self, faults: Tensor) -> Tensor:
+        """[n_edges, batch]: which edges flipped, from which faults happened [n_faults, batch]."""
+        flips = self.by_edge.sum(faults.float()[self.fault][None])[0]
+        return torch.remainder(flips, 2.0).bool()
+
+
+def phi(x: Tensor) -> Tensor:
+    """-log tanh(x / 2) of positive numbers: its own inverse. Kept within [1e-11, 25]."""
+    return torch.log1p(2.0 / torch.expm1(x.clamp(1e-11, 25.0)))
