@@ -47,7 +47,11 @@ def command(config_yaml: Path, env_name: str, as_json: bool) -> None:
             ("FLOPs per syndrome", f"{cost.flops_per_syndrome:,}", f"{limits.latency_flops_budget:,}"),
             ("parameters", f"{cost.n_params:,}", f"{limits.param_budget:,}"),
             ("bytes", f"{cost.n_bytes:,}", "-"),
-            ("latency, one shot", f"{cost.latency_us_p50:.0f} us median, {cost.latency_us_p99:.0f} us p99", "-"),
+            (
+                "latency, one shot",
+                f"{cost.latency_us_p50:.0f} us median, {cost.latency_us_p99:.0f} us p99",
+                "-",
+            ),
             ("in bulk", f"{cost.bulk_us_per_shot:.1f} us per shot", "-"),
         ],
     )

@@ -15,10 +15,25 @@ from autoqec.commands.output import print_table
 @click.argument("env_yaml")
 @click.argument("config_yaml", type=click.Path(path_type=Path))
 @click.argument("round_dir", type=click.Path(file_okay=False, path_type=Path))
-@click.option("--profile", type=click.Choice(("dev", "prod")), default=None, help="Default: the config's training.profile.")
+@click.option(
+    "--profile",
+    type=click.Choice(("dev", "prod")),
+    default=None,
+    help="Default: the config's training.profile.",
+)
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
-@click.option("--wall-clock", type=click.FloatRange(min=1), default=1800.0, show_default=True, help="Seconds until the round is killed.")
-@click.option("--memory-gb", type=click.FloatRange(min=0), help="Most memory a training batch may need. Default: what is free.")
+@click.option(
+    "--wall-clock",
+    type=click.FloatRange(min=1),
+    default=1800.0,
+    show_default=True,
+    help="Seconds until the round is killed.",
+)
+@click.option(
+    "--memory-gb",
+    type=click.FloatRange(min=0),
+    help="Most memory a training batch may need. Default: what is free.",
+)
 @click.option("--code-cwd", help="Absolute path of the worktree whose code runs; start the command in it.")
 @click.option("--branch", help="Branch of the worktree.")
 @click.option("--fork-from", multiple=True, help="Parent branch; repeat it for a compose round.")
@@ -89,7 +104,8 @@ def _print(metrics: Any) -> None:
                 row["ler_predecoder"],
                 f"{row['delta_low']:.3g} .. {row['delta_high']:.3g}",
                 "-" if row["ratio"] is None else f"{row['ratio']:.3f}",
-                f"{row['ratio_low']:.3f} .. " + ("-" if row["ratio_high"] is None else f"{row['ratio_high']:.3f}"),
+                f"{row['ratio_low']:.3f} .. "
+                + ("-" if row["ratio_high"] is None else f"{row['ratio_high']:.3f}"),
                 f"{row['us_per_shot_predecoder']:.1f}",
             )
             for row in metrics.per_p

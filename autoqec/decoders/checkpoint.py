@@ -55,7 +55,9 @@ def save(folder: Path, module: ProblemPredecoder, info: CheckpointInfo) -> Path:
     buffer = io.BytesIO()
     torch.save({"info": json.dumps(described), "state": state}, buffer)
     path = folder / "checkpoint.pt"
-    atomic.write_bytes(folder / "checkpoint.safetensors", to_safetensors(state, {"autoqec": json.dumps(described)}))
+    atomic.write_bytes(
+        folder / "checkpoint.safetensors", to_safetensors(state, {"autoqec": json.dumps(described)})
+    )
     atomic.write_bytes(path, buffer.getvalue())
     return path
 
@@ -74,9 +76,17 @@ def read(path: Path) -> tuple[CheckpointInfo, dict[str, Tensor]]:
         raise
     except Exception as error:
         first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise InputError(f"is not a readable checkpoint: {first[:200]}", where=where, mend="train the round again") from error
-    if not isinstance(content, dict) or set(content) != {"info", "state"} or not isinstance(content["info"], str):
-        raise InputError("does not have the layout of a checkpoint", where=where, mend="train the round again")
+        raise InputError(
+            f"is not a readable checkpoint: {first[:200]}", where=where, mend="train the round again"
+        ) from error
+    if (
+        not isinstance(content, dict)
+        or set(content) != {"info", "state"}
+        or not isinstance(content["info"], str)
+    ):
+        raise InputError(
+            "does not have the layout of a checkpoint", where=where, mend="train the round again"
+        )
     try:
         described = json.loads(content["info"])
     except ValueError as error:
@@ -115,7 +125,9 @@ def _check_archive(path: Path) -> None:
     with zipfile.ZipFile(path) as archive:
         for member in archive.infolist():
             if member.compress_type != zipfile.ZIP_STORED or member.file_size > _MAX_BYTES:
-                raise InputError(f"archive member {member.filename!r} is compressed or too large", where=str(path))
+                raise InputError(
+                    f"archive member {member.filename!r} is compressed or too large", where=str(path)
+                )
 
 
 def _checked_state(state: Any, where: str) -> dict[str, Tensor]:
@@ -131,5 +143,7 @@ def _checked_state(state: Any, where: str) -> dict[str, Tensor]:
         if total > _MAX_BYTES:
             raise InputError(f"tensors take more than {_MAX_BYTES >> 20} MiB", where=where)
         if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
-            raise InputError(f"tensor {name} has NaN or infinite entries", where=where, mend="lower the learning rate")
+            raise InputError(
+                f"tensor {name} has NaN or infinite entries", where=where, mend="lower the learning rate"
+            )
     return state

@@ -72,9 +72,9 @@ class Cost:
         return asdict(self)
 
 
-class _Census(TorchDispatchMode):
+class _Census(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.flops = 0
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -100,7 +100,7 @@ class _Census(TorchDispatchMode):
     def _elements(self, value: Any) -> int:
         """Elements of the largest tensor in a value."""
         if isinstance(value, torch.Tensor):
-            return value.numel()
+            return int(value.numel())
         if isinstance(value, list | tuple):
             return max((self._elements(part) for part in value), default=0)
         return 0
@@ -116,7 +116,7 @@ def count_flops(module: ProblemPredecoder, problem: DecodingProblem) -> int:
     return max(counts[1] - counts[0], 0) // _COUNT_BATCH
 
 
-class reference_path:  # noqa: N801
+class reference_path:
     """Within it, fused kernels are off: every operation is one that torch dispatches and that can be counted."""
 
     def __init__(self, module: torch.nn.Module) -> None:

@@ -12,16 +12,22 @@ from autoqec.io.hashing import sha256_file
 
 @dataclass(frozen=True)
 class PredecoderFactory:
-    """The predecoder of a checkpoint in front of a backend; its identity is the checkpoint's hash."""
+    """The predecoder of a checkpoint in front of a backend; its identity is the checkpoint's hash.
+
+    device: where the network runs. On a GPU the backend takes all cores, so evaluate in one process.
+    """
 
     name: str
     path: str
     backend: str
     sha256: str
+    device: str = "cpu"
 
     @classmethod
-    def of(cls, path: Path, backend: str, name: str = "predecoder") -> PredecoderFactory:
-        return cls(name, str(path.resolve()), backend, sha256_file(path))
+    def of(
+        cls, path: Path, backend: str, *, name: str = "predecoder", device: str = "cpu"
+    ) -> PredecoderFactory:
+        return cls(name, str(path.resolve()), backend, sha256_file(path), device)
 
     @property
     def identity(self) -> str:
@@ -34,6 +40,10 @@ class PredecoderFactory:
         from autoqec.decoders.backends import make_backend
         from autoqec.decoders.pipeline import PredecoderPipeline
 
-        torch.set_num_threads(1)
         _, module = checkpoint.load(Path(self.path), problem)
-        return PredecoderPipeline(module, make_backend(problem, self.backend))
+        if self.device == "cpu":
+            torch.set_num_threads(1)
+        threads = 1 if self.device == "cpu" else None
+        return PredecoderPipeline(
+            module, make_backend(problem, self.backend), device=self.device, threads=threads
+        )

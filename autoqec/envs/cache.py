@@ -78,7 +78,10 @@ def _decode(data: bytes) -> DecodingProblem:
         def parts(prefix: str) -> tuple[Any, tuple[int, int]]:
             indices = a[f"{prefix}_indices"]
             data = np.ones(len(indices), dtype=np.uint8)
-            return (data, indices, a[f"{prefix}_indptr"]), (int(a[f"{prefix}_shape"][0]), int(a[f"{prefix}_shape"][1]))
+            return (data, indices, a[f"{prefix}_indptr"]), (
+                int(a[f"{prefix}_shape"][0]),
+                int(a[f"{prefix}_shape"][1]),
+            )
 
         graph = None
         if "ends" in a:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from autoqec.envs.environment import Environment
@@ -25,7 +26,7 @@ def main() -> None:
     atomic.write_text(Path(job["result"]), metrics.model_dump_json())
 
 
-def _bar():  # type: ignore[no-untyped-def]
+def _bar() -> Callable[[int, int, float], None]:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 

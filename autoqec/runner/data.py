@@ -7,10 +7,13 @@ not of all that could.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 import torch
 from torch import Tensor
 
@@ -43,20 +46,28 @@ class Batch:
         return Batch(self.syndrome[rows], self.observables[rows], faults, self.which[rows], self.priors)
 
 
+def _differ(a: sp.csc_array[Any], b: sp.csc_array[Any]) -> bool:
+    return not (np.array_equal(a.indptr, b.indptr) and np.array_equal(a.indices, b.indices))
+
+
 class FaultSampler:
     """Samples all problems of a sweep in equal parts; they must have the same faults, and differ in their priors."""
 
     def __init__(self, problems: Sequence[DecodingProblem], device: torch.device | str) -> None:
         first = problems[0]
         for other in problems[1:]:
-            if other.h.shape != first.h.shape or (other.h != first.h).nnz or (other.l != first.l).nnz:
+            if other.h.shape != first.h.shape or _differ(other.h, first.h) or _differ(other.l, first.l):
                 raise InputError(
                     f"the faults at p = {other.p:g} are not those at p = {first.p:g}",
                     where="noise.p",
                     mend="use a sweep on which the noise model keeps its structure",
                 )
         self._device = torch.device(device)
-        self._n_checks, self._n_faults, self._n_observables = first.n_checks, first.n_faults, first.n_observables
+        self._n_checks, self._n_faults, self._n_observables = (
+            first.n_checks,
+            first.n_faults,
+            first.n_observables,
+        )
         self._checks = self._table(first.h.indptr, first.h.indices, first.n_checks)
         self._flips = self._table(first.l.indptr, first.l.indices, first.n_observables)
         priors = np.stack([problem.priors for problem in problems])
@@ -66,7 +77,9 @@ class FaultSampler:
         self._rates = torch.from_numpy(rates).to(self._device)
 
     def _table(self, indptr: np.ndarray, indices: np.ndarray, fill: int) -> Tensor:
-        return torch.from_numpy(padded_rows(indptr.astype(np.int64), indices.astype(np.int64), fill)).to(self._device)
+        return torch.from_numpy(padded_rows(indptr.astype(np.int64), indices.astype(np.int64), fill)).to(
+            self._device
+        )
 
     def sample(self, size: int, seed: int) -> Batch:
         """`size` shots, a function of (size, seed) on one device type."""
@@ -74,11 +87,15 @@ class FaultSampler:
         n_p = len(self._priors)
         bounds = [size * k // n_p for k in range(n_p + 1)]
         faults, shots = [], []
-        for k, (low, high) in enumerate(zip(bounds[:-1], bounds[1:], strict=True)):
+        for k, (low, high) in enumerate(itertools.pairwise(bounds)):
             counts = torch.poisson(self._rates[k] * (high - low), generator=generator).long()
             happened = torch.repeat_interleave(torch.arange(self._n_faults, device=self._device), counts)
             faults.append(happened)
-            shots.append(torch.randint(low, max(high, low + 1), happened.shape, generator=generator, device=self._device))
+            shots.append(
+                torch.randint(
+                    low, max(high, low + 1), happened.shape, generator=generator, device=self._device
+                )
+            )
         fault, shot = torch.cat(faults), torch.cat(shots)
         labels = torch.zeros(self._n_faults * size, dtype=torch.int32, device=self._device)
         labels.index_add_(0, fault * size + shot, torch.ones_like(fault, dtype=torch.int32))

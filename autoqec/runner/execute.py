@@ -49,7 +49,13 @@ class Round:
     """One round of one environment. Every failure ends in a RoundMetrics with a reason a person can act on."""
 
     def __init__(
-        self, config: RunnerConfig, env: Environment, safety: Safety, *, progress: Progress | None = None, workers: int | None = None
+        self,
+        config: RunnerConfig,
+        env: Environment,
+        safety: Safety,
+        *,
+        progress: Progress | None = None,
+        workers: int | None = None,
     ) -> None:
         self.config, self.env, self.safety = config, env, safety
         self.files = RoundDir(config.round_dir)
@@ -83,7 +89,9 @@ class Round:
             return self._metrics("compile_error", str(error))
         except (RuntimeError, MemoryError) as error:
             out_of_memory = isinstance(error, MemoryError) or "out of memory" in str(error).lower()
-            status: Literal["killed_by_safety", "train_error"] = "killed_by_safety" if out_of_memory else "train_error"
+            status: Literal["killed_by_safety", "train_error"] = (
+                "killed_by_safety" if out_of_memory else "train_error"
+            )
             return self._metrics(status, f"training failed: {str(error).splitlines()[0][:300]}")
         self._save(dsl, module, report)
         self._validate(at)
@@ -211,14 +219,22 @@ class Round:
     def _validate(self, at: float) -> None:
         start = time.monotonic()
         plain = plain_backend(self.env)
-        ours = PredecoderFactory.of(self.files.checkpoint, self.env.spec.classical_backend)
+        device = pick_device().type
+        ours = PredecoderFactory.of(self.files.checkpoint, self.env.spec.classical_backend, device=device)
         protocol = self.env.spec.eval_protocol
         shots = self.profile.val_shots(protocol)
         rows = []
         labels = self.env.spec.noise.seed_policy.val
-        with Evaluator(self.env, workers=self._workers, purpose="val", labels=labels) as evaluator:
+        # The plain backend always takes every core; a network on a GPU takes one process, and joins the same shots.
+        with (
+            Evaluator(self.env, workers=self._workers, purpose="val", labels=labels) as everyone,
+            Evaluator(self.env, workers=1, purpose="val", labels=labels) as alone,
+        ):
             for p in sorted(self.env.spec.noise.p, key=lambda p: p != at):
-                rows.append(_row(evaluator.run(p, [plain, ours], shots), plain.name, ours.name, protocol.bootstrap_ci))
+                if device != "cpu":
+                    everyone.run(p, [plain], shots)
+                result = (everyone if device == "cpu" else alone).run(p, [plain, ours], shots)
+                rows.append(_row(result, plain.name, ours.name, protocol.bootstrap_ci))
         head = rows[0]
         self._facts |= {
             "ler_plain_classical": head["ler_plain"],

@@ -57,7 +57,8 @@ class MatchingPairs:
         true = unpack(observables, 1)[:, 0].astype(np.int64)
         shots = np.arange(len(true))
         usable = np.isfinite(classes.weights).all(axis=1)
-        return both[shots, true] - both[shots, 1 - true], usable
+        difference: I8 = both[shots, true] - both[shots, 1 - true]
+        return difference, np.asarray(usable)
 
     def is_hard(self, detectors: U8, observables: U8, threshold: float) -> npt.NDArray[np.bool_]:
         gap = self._matcher.logical_classes(detectors, self._fixed, threads=self._threads).gap
@@ -80,14 +81,19 @@ class OsdPairs:
     def differences(self, detectors: U8, observables: U8, weights: F32) -> tuple[I8, npt.NDArray[np.bool_]]:
         n, shots = self._problem.n_faults, len(detectors)
         out = np.zeros((shots, n), dtype=np.int8)
-        found = unpack(self._free.decode_to_faults(detectors, weights, order=self._order, threads=self._threads).faults, n)
+        found = unpack(
+            self._free.decode_to_faults(detectors, weights, order=self._order, threads=self._threads).faults,
+            n,
+        )
         flips = (self._problem.l @ found.T).T & 1
         actual = unpack(observables, self._problem.n_observables)
         wrong = (flips != actual).any(axis=1)
         if wrong.any():
             syndromes = unpack(detectors, self._problem.n_checks)
             stacked = pack(np.concatenate([syndromes[wrong], actual[wrong]], axis=1))
-            tied = self._tied.decode_to_faults(stacked, weights[wrong], order=self._order, threads=self._threads)
+            tied = self._tied.decode_to_faults(
+                stacked, weights[wrong], order=self._order, threads=self._threads
+            )
             out[wrong] = unpack(tied.faults, n).astype(np.int8) - found[wrong].astype(np.int8)
         return out, wrong
 

@@ -59,7 +59,14 @@ class GapObjective:
     """
 
     def __init__(
-        self, sampler: FaultSampler, seeds: Seeds, batch: int, pairs: Pairs, *, hard_shots: int, parts: int = 2
+        self,
+        sampler: FaultSampler,
+        seeds: Seeds,
+        batch: int,
+        pairs: Pairs,
+        *,
+        hard_shots: int,
+        parts: int = 2,
     ) -> None:
         self._pairs, self._seeds, self._parts = pairs, seeds, min(parts, batch)
         self._batch = batch

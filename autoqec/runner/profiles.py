@@ -30,6 +30,10 @@ class Profile:
 
 
 PROFILES = {
-    "dev": Profile("dev", train_share=0.1, val_share=0.2, train_seconds=480.0, hard_shots=60_000, select_shots=16_384),
-    "prod": Profile("prod", train_share=1.0, val_share=1.0, train_seconds=3600.0, hard_shots=400_000, select_shots=65_536),
+    "dev": Profile(
+        "dev", train_share=0.1, val_share=0.2, train_seconds=480.0, hard_shots=60_000, select_shots=16_384
+    ),
+    "prod": Profile(
+        "prod", train_share=1.0, val_share=1.0, train_seconds=3600.0, hard_shots=400_000, select_shots=65_536
+    ),
 }

@@ -30,8 +30,23 @@ from autoqec.runner.safety import Safety
 from autoqec.runner.schema import RoundMetrics, RunnerConfig
 from autoqec.sandbox.tiers import TIERS, best, probe
 
-_KEPT_VARIABLES = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "XDG_CACHE_HOME", "AUTOQEC_CACHE", "PYTHONPATH")
-_KEPT_VARIABLES += ("CUDA_VISIBLE_DEVICES", "LD_LIBRARY_PATH", "OMP_NUM_THREADS", "NUMBA_CACHE_DIR", "VIRTUAL_ENV")
+_KEPT_VARIABLES = tuple(
+    [
+        "PATH",
+        "HOME",
+        "LANG",
+        "LC_ALL",
+        "TMPDIR",
+        "XDG_CACHE_HOME",
+        "AUTOQEC_CACHE",
+        "PYTHONPATH",
+        "VIRTUAL_ENV",
+        "CUDA_VISIBLE_DEVICES",
+        "LD_LIBRARY_PATH",
+        "OMP_NUM_THREADS",
+        "NUMBA_CACHE_DIR",
+    ]
+)
 
 
 def run_round(
@@ -87,18 +102,24 @@ def _supervised(
             found = best([probe(each) for each in TIERS]).name
             tier = next(each for each in TIERS if each.name == found)
             if not tier.confines:
-                return _failed("compile_error", "tier-2 code needs a sandbox, and none holds here: see autoqec doctor")
+                return _failed(
+                    "compile_error", "tier-2 code needs a sandbox, and none holds here: see autoqec doctor"
+                )
             package = Path(__file__).resolve().parents[2]
             command = tier.wrap(
-                command, readable=[package, env.root.resolve()], writable=[files.path.resolve(), Path(scratch)]
+                command,
+                readable=[package, env.root.resolve()],
+                writable=[files.path.resolve(), Path(scratch)],
             )
             # Nothing that confined code writes is read by anyone else: it has caches of its own.
-            variables |= {name: scratch for name in ("AUTOQEC_CACHE", "NUMBA_CACHE_DIR", "HOME", "TMPDIR")}
+            variables |= dict.fromkeys(("AUTOQEC_CACHE", "NUMBA_CACHE_DIR", "HOME", "TMPDIR"), scratch)
             variables["PYTHONPATH"] = str(package)
             job["confined"] = True
         result = Path(scratch) / "metrics.json"
         job["result"] = str(result)
-        reason = _wait(command, variables, json.dumps(job), safety.wall_clock_s, files, show_progress=show_progress)
+        reason = _wait(
+            command, variables, json.dumps(job), safety.wall_clock_s, files, show_progress=show_progress
+        )
         if result.exists():
             return RoundMetrics.model_validate_json(result.read_text())
         return _failed("killed_by_safety" if reason.kill else "train_error", reason.text)
@@ -110,7 +131,13 @@ class _Reason:
 
 
 def _wait(
-    command: list[str], variables: dict[str, str], job: str, deadline: float, files: RoundDir, *, show_progress: bool
+    command: list[str],
+    variables: dict[str, str],
+    job: str,
+    deadline: float,
+    files: RoundDir,
+    *,
+    show_progress: bool,
 ) -> _Reason:
     """Runs the child in its own process group and kills the whole group at the deadline."""
     with files.output.open("wb") as output:
@@ -134,8 +161,12 @@ def _wait(
             process.wait()
     tail = files.output.read_text(errors="replace").strip().splitlines()[-1:] or ["no output"]
     if process.returncode == -signal.SIGKILL:
-        return _Reason("the process was killed, most likely out of memory: lower training.batch_size", kill=True)
-    return _Reason(f"the process ended with code {process.returncode}: {tail[0][:300]}", kill=process.returncode < 0)
+        return _Reason(
+            "the process was killed, most likely out of memory: lower training.batch_size", kill=True
+        )
+    return _Reason(
+        f"the process ended with code {process.returncode}: {tail[0][:300]}", kill=process.returncode < 0
+    )
 
 
 def _failed(status: Literal["compile_error", "train_error", "killed_by_safety"], reason: str) -> RoundMetrics:

@@ -57,8 +57,8 @@ class Schedule:
     per_epoch: int
     learning_rate: float
     seconds: float
-    evaluations: int = 8
-    patience: int = 4
+    evaluations: int = 12
+    patience: int = 8
     nan_rate: float = 0.02
 
 
@@ -111,7 +111,9 @@ def train(
             if not math.isfinite(loss) or not bool(torch.isfinite(norm)):
                 bad += 1
                 if bad > max(3, schedule.nan_rate * schedule.steps):
-                    raise TrainingError(f"the loss was NaN or infinite in {bad} of {step + 1} steps: lower learning_rate")
+                    raise TrainingError(
+                        f"the loss was NaN or infinite in {bad} of {step + 1} steps: lower learning_rate"
+                    )
                 continue
             optimiser.step()
             _update(ema, module, step)

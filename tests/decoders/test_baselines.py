@@ -144,7 +144,7 @@ class TestBackends:
         assert (backend.decode_priors(detectors, priors) == expected).all()
 
     def test_residual_carries_the_frame(self, env) -> None:
-        backend, shots, problem = self.scene(env)
+        backend, shots, _ = self.scene(env)
         frame = np.zeros_like(shots.observables)
         frame[::2, 0] ^= 1
         out = backend.decode_residual(shots.detectors, frame)

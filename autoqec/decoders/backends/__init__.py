@@ -22,7 +22,9 @@ class Backend(Protocol):
         """With the environment's fixed weights."""
         ...
 
-    def decode_priors(self, detectors: U8, priors: npt.NDArray[np.floating], *, threads: int | None = None) -> U8:
+    def decode_priors(
+        self, detectors: U8, priors: npt.NDArray[np.floating], *, threads: int | None = None
+    ) -> U8:
         """With fault probabilities of its own for every shot: priors [shots, n_faults] (`soft_priors`)."""
         ...
 

@@ -48,11 +48,15 @@ class MatchingBackend:
         )
         return predictions
 
-    def decode_priors(self, detectors: U8, priors: npt.NDArray[np.floating], *, threads: int | None = None) -> U8:
+    def decode_priors(
+        self, detectors: U8, priors: npt.NDArray[np.floating], *, threads: int | None = None
+    ) -> U8:
         beliefs = checked_log_odds(priors, len(detectors), self.problem.n_faults)
         return self.decode_edges(detectors, self._edge_weights(beliefs), threads=threads)
 
-    def decode_edges(self, detectors: U8, log_odds: npt.NDArray[np.floating], *, threads: int | None = None) -> U8:
+    def decode_edges(
+        self, detectors: U8, log_odds: npt.NDArray[np.floating], *, threads: int | None = None
+    ) -> U8:
         """Decode with edge log-odds [shots, n_edges] as the weights; negative ones are allowed."""
         return self.per_shot.decode(detectors, log_odds, threads=threads)
 

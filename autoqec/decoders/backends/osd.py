@@ -36,7 +36,9 @@ class OsdBackend:
     def decode(self, detectors: U8) -> U8:
         return self._bp_osd.decode(detectors)
 
-    def decode_priors(self, detectors: U8, priors: npt.NDArray[np.floating], *, threads: int | None = None) -> U8:
+    def decode_priors(
+        self, detectors: U8, priors: npt.NDArray[np.floating], *, threads: int | None = None
+    ) -> U8:
         beliefs = checked_log_odds(priors, len(detectors), self.problem.n_faults)
         return self.per_shot.decode(detectors, beliefs, order=self.order, method="cs", threads=threads)
 

@@ -38,9 +38,11 @@ class BeliefHead(nn.Module):
 
     def forward(self, posterior: Tensor, prior: Tensor) -> Tensor:
         a, b, c = self.linear
-        out = a * posterior + b * prior + c
+        out: Tensor = a * posterior + b * prior + c
         if self.net is not None:
-            features = torch.stack([posterior.T, prior.T], dim=-1) / _SCALE  # one shot per row, as heads are checked
+            features = (
+                torch.stack([posterior.T, prior.T], dim=-1) / _SCALE
+            )  # one shot per row, as heads are checked
             out = out + _SCALE * self.net(features).squeeze(-1).T
         return out
 

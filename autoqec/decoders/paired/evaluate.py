@@ -183,7 +183,16 @@ class Evaluator:
             end = min(begin + group.chunks_per_job, n_chunks)
             last = shots - (n_chunks - 1) * CHUNK if end == n_chunks else CHUNK
             yield worker.Job(
-                spec, str(self._env.root), p, self._purpose, self._labels[0], CHUNK, begin, end, last, group.factories
+                spec,
+                str(self._env.root),
+                p,
+                self._purpose,
+                self._labels[0],
+                CHUNK,
+                begin,
+                end,
+                last,
+                group.factories,
             )
             begin = end
 
