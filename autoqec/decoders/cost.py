@@ -102,7 +102,7 @@ class _Census(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if isinstance(value, torch.Tensor):
             return int(value.numel())
         if isinstance(value, list | tuple):
-            return max((self._elements(part) for part in value), default=0)
+            return int(max((self._elements(part) for part in value), default=0))
         return 0
 
 

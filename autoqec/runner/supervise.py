@@ -30,22 +30,20 @@ from autoqec.runner.safety import Safety
 from autoqec.runner.schema import RoundMetrics, RunnerConfig
 from autoqec.sandbox.tiers import TIERS, best, probe
 
-_KEPT_VARIABLES = tuple(
-    [
-        "PATH",
-        "HOME",
-        "LANG",
-        "LC_ALL",
-        "TMPDIR",
-        "XDG_CACHE_HOME",
-        "AUTOQEC_CACHE",
-        "PYTHONPATH",
-        "VIRTUAL_ENV",
-        "CUDA_VISIBLE_DEVICES",
-        "LD_LIBRARY_PATH",
-        "OMP_NUM_THREADS",
-        "NUMBA_CACHE_DIR",
-    ]
+_KEPT_VARIABLES = (
+    "PATH",
+    "HOME",
+    "LANG",
+    "LC_ALL",
+    "TMPDIR",
+    "XDG_CACHE_HOME",
+    "AUTOQEC_CACHE",
+    "PYTHONPATH",
+    "VIRTUAL_ENV",
+    "CUDA_VISIBLE_DEVICES",
+    "LD_LIBRARY_PATH",
+    "OMP_NUM_THREADS",
+    "NUMBA_CACHE_DIR",
 )
 
 
