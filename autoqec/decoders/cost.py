@@ -113,7 +113,7 @@ def count_flops(module: ProblemPredecoder, problem: DecodingProblem) -> int:
         with torch.no_grad(), reference_path(module), _Census() as census:
             _run(module, torch.zeros(batch, problem.n_checks), context(problem))
         counts.append(census.flops)
-    return max(counts[1] - counts[0], 0) // _COUNT_BATCH
+    return int(max(counts[1] - counts[0], 0) // _COUNT_BATCH)
 
 
 class reference_path:

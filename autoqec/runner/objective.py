@@ -20,11 +20,19 @@ from autoqec.runner.losses import Loss
 HARD_GAP = 7.0
 """Shots whose plain gap is at least this carry no signal: their class is decided already (log-odds)."""
 
+_DRAW = 32_768  # shots looked through at a time
+_FILL_DRAWS = 400  # at most so many draws fill the buffer; later draws replace
+_REFRESH, _SLOT = 32, 4096  # every so many steps, up to so many shots are replaced
+
 Seeds = Callable[[int], int]
 """From the number of a draw to its sampler seed."""
 
 
 class Objective(Protocol):
+    def prepare(self, step: int) -> None:
+        """Called once before the first step, which is not 0 when training resumes."""
+        ...
+
     def step(self, module: ProblemPredecoder, index: int) -> float:
         """Gradients of one batch are added to the module's; the mean loss is returned."""
         ...
@@ -35,6 +43,9 @@ class MarginalObjective:
 
     def __init__(self, sampler: FaultSampler, seeds: Seeds, batch: int, loss: Loss) -> None:
         self._sampler, self._seeds, self._batch, self._loss = sampler, seeds, batch, loss
+
+    def prepare(self, step: int) -> None:
+        pass
 
     def step(self, module: ProblemPredecoder, index: int) -> float:
         batch = self._sampler.sample(self._batch, self._seeds(index))
@@ -52,7 +63,7 @@ class MarginalObjective:
 
 
 class GapObjective:
-    """`backend_gap` on a buffer of hard shots that is made once and used again.
+    """`backend_gap` on a buffer of hard shots. Shots are used several times; every 32 steps some are replaced by fresh ones.
 
     A batch is cut into parts. While the backend works on one part in its threads, the next part goes forward; gradients
     then flow part by part as the backend's answers arrive, so that device and backend work at the same time.
@@ -69,23 +80,18 @@ class GapObjective:
         parts: int = 2,
     ) -> None:
         self._pairs, self._seeds, self._parts = pairs, seeds, min(parts, batch)
+        self._sampler = sampler
         self._batch = batch
         self._pool = ThreadPoolExecutor(1)
-        self.drawn = 0
         self.buffer = self._fill(sampler, hard_shots)
 
     def _fill(self, sampler: FaultSampler, wanted: int) -> Batch:
         kept: list[Batch] = []
         total, draw = 0, 0
-        while total < wanted and draw < 200:
-            fresh = sampler.sample(32_768, self._seeds(draw))
-            hard = self._pairs.is_hard(_packed(fresh.syndrome), _packed(fresh.observables), HARD_GAP)
-            rows = torch.from_numpy(np.flatnonzero(hard)).to(fresh.syndrome.device)
-            part = fresh.take(rows)
-            kept.append(Batch(part.syndrome, part.observables, None, part.which, part.priors))
-            total += len(rows)
+        while total < wanted and draw < _FILL_DRAWS:
+            kept.append(self._hard(draw))
+            total += len(kept[-1])
             draw += 1
-            self.drawn += len(fresh)
         return Batch(
             torch.cat([b.syndrome for b in kept])[:wanted],
             torch.cat([b.observables for b in kept])[:wanted],
@@ -94,7 +100,30 @@ class GapObjective:
             kept[0].priors,
         )
 
+    def _hard(self, draw: int) -> Batch:
+        """The hard ones among the shots of one draw."""
+        fresh = self._sampler.sample(_DRAW, self._seeds(draw))
+        hard = self._pairs.is_hard(_packed(fresh.syndrome), _packed(fresh.observables), HARD_GAP)
+        part = fresh.take(torch.from_numpy(np.flatnonzero(hard)).to(fresh.syndrome.device))
+        return Batch(part.syndrome, part.observables, None, part.which, part.priors)
+
+    def prepare(self, step: int) -> None:
+        """Repeats the replacements that are still in the buffer when training goes on at `step`."""
+        first = max(1, step // _REFRESH - len(self.buffer) // _SLOT)
+        for count in range(first, (step - 1) // _REFRESH + 1):
+            self._replace(count)
+
+    def _replace(self, count: int) -> None:
+        fresh = self._hard(_FILL_DRAWS + count)
+        start = (count * _SLOT) % max(len(self.buffer) - _SLOT, 1)
+        size = min(_SLOT, len(fresh), len(self.buffer) - start)
+        self.buffer.syndrome[start : start + size] = fresh.syndrome[:size]
+        self.buffer.observables[start : start + size] = fresh.observables[:size]
+        self.buffer.which[start : start + size] = fresh.which[:size]
+
     def step(self, module: ProblemPredecoder, index: int) -> float:
+        if index and index % _REFRESH == 0:
+            self._replace(index // _REFRESH)
         device = self.buffer.syndrome.device
         generator = torch.Generator().manual_seed(self._seeds(1_000_000 + index) % 2**63)
         rows = torch.randint(len(self.buffer), (self._batch,), generator=generator).to(device)

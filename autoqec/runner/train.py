@@ -94,6 +94,7 @@ def train(
     else:
         report.untrained_score = report.kept_score = select(module)
         log.write_text("")
+    objective.prepare(first)
     every = max(1, schedule.steps // schedule.evaluations)
     start = saved = time.monotonic()
     bad = 0
