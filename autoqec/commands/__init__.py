@@ -25,6 +25,7 @@ VERBS: dict[str, tuple[str, str]] = {
         "Check this machine: versions, hardware, optional parts, and how to mend what is missing.",
     ),
     "env": ("env", "List, show and validate environments."),
+    "export": ("export", "Export a round's predecoder as ONNX or safetensors."),
     "run-round": ("run_round", "Train and validate one predecoder from a config."),
     "schema": ("schema", "Print the JSON Schema of a contract model."),
 }

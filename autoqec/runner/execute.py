@@ -122,7 +122,7 @@ class Round:
         per_epoch = max(1, self.profile.train_shots(self.env.spec.eval_protocol) // settings.batch_size)
         steps = per_epoch * settings.epochs
         start = time.monotonic()
-        objective = self._objective(dsl, sampler) if steps else None
+        objective = self._objective(dsl, sampler, steps * settings.batch_size) if steps else None
         schedule = Schedule(
             steps=steps,
             per_epoch=per_epoch,
@@ -172,13 +172,17 @@ class Round:
         stream = f"{self.env.content_hash}/seed{self.config.seed}/cycle{cycle}"
         return derive_seed("train", stream, low + offset)
 
-    def _objective(self, dsl: PredecoderDSL, sampler: FaultSampler) -> Objective:
+    def _objective(self, dsl: PredecoderDSL, sampler: FaultSampler, draws: int) -> Objective:
         settings = dsl.training
         if settings.loss == "backend_gap":
             problem = self.env.problem(self._facts["reference_p"])
             pairs = make_pairs(problem, self.env.spec.classical_backend, None)
             return GapObjective(
-                sampler, self._seeds, settings.batch_size, pairs, hard_shots=self.profile.hard_shots
+                sampler,
+                self._seeds,
+                settings.batch_size,
+                pairs,
+                hard_shots=min(self.profile.hard_shots, draws),
             )
         return MarginalObjective(sampler, self._seeds, settings.batch_size, MARGINAL_LOSSES[settings.loss])
 

@@ -21,7 +21,6 @@ from autoqec.runner.objective import Objective
 WARMUP = 0.05
 CLIP = 1.0
 EMA_DECAY = 0.998
-_SAVE_SECONDS = 20.0
 
 Select = Callable[[ProblemPredecoder], float]
 """The score of a training state, smaller is better: failures on the selection shots."""
@@ -51,7 +50,7 @@ class TrainingReport:
 @dataclass(frozen=True)
 class Schedule:
     """steps: in all; per_epoch: for the telemetry; evaluations: how often a state is scored; patience: how many scores
-    without a better one end the training; nan_rate: share of steps whose loss may be NaN before training is given up."""
+    without a better one end the training; nan_rate: share of steps whose loss may be NaN before training is given up; save_seconds: how often the state is saved."""
 
     steps: int
     per_epoch: int
@@ -60,6 +59,7 @@ class Schedule:
     evaluations: int = 12
     patience: int = 8
     nan_rate: float = 0.02
+    save_seconds: float = 20.0
 
 
 def learning_rate(step: int, schedule: Schedule) -> float:
@@ -133,7 +133,7 @@ def train(
                 elif stale >= schedule.patience:
                     report.stopped = f"no better state in {stale} evaluations"
                     break
-            if time.monotonic() - saved > _SAVE_SECONDS:
+            if time.monotonic() - saved >= schedule.save_seconds:
                 saved = time.monotonic()
                 _save(state_path, module, optimiser, ema, best, report, stale, saved - start)
     report.seconds += time.monotonic() - start

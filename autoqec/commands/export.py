@@ -1,0 +1,53 @@
+"""`autoqec export`: a round's predecoder for other programs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from autoqec.errors import InputError
+
+
+@click.command()
+@click.argument("round_dir", type=click.Path(path_type=Path))
+@click.option("--env", "env_name", required=True, help="The environment the round was trained on.")
+@click.option(
+    "--onnx",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write an ONNX model: syndrome -> forward's output.",
+)
+@click.option(
+    "--safetensors",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write weights, with the description as metadata.",
+)
+def command(round_dir: Path, env_name: str, onnx: Path | None, safetensors: Path | None) -> None:
+    """Export the checkpoint of ROUND_DIR."""
+    from autoqec.decoders import checkpoint
+    from autoqec.decoders.export import to_onnx, to_safetensors
+    from autoqec.envs.load import load_env
+    from autoqec.layout import RoundDir
+
+    if onnx is None and safetensors is None:
+        raise InputError("nothing to export", where="export", mend="give --onnx FILE or --safetensors FILE")
+    env = load_env(env_name)
+    info, state = checkpoint.read(RoundDir(round_dir).checkpoint)
+    if info.env_hash != env.content_hash:
+        raise InputError(
+            f"the checkpoint belongs to {info.env_name}, or to another version of {env.spec.name}",
+            where="--env",
+            mend="give the environment that the round was trained on",
+        )
+    if safetensors is not None:
+        to_safetensors(info, state, safetensors)
+        click.echo(f"Wrote {safetensors}")
+    if onnx is not None:
+        if info.dsl.tier == "2":
+            raise InputError(
+                "a tier-2 predecoder holds code, which only runs inside the sandbox", where="--onnx"
+            )
+        problem = env.problem(env.spec.noise.p[0])
+        module = checkpoint.restore(info, state, problem, where=str(round_dir))
+        to_onnx(module, problem, onnx)
+        click.echo(f"Wrote {onnx}")

@@ -1,0 +1,232 @@
+"""Rounds as a user runs them: real training in a real child process, and every way to fail."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+import yaml
+
+from autoqec.decoders import checkpoint
+from autoqec.decoders.compiler import compile_predecoder
+from autoqec.decoders.dsl_schema import PredecoderDSL
+from autoqec.envs.environment import Environment
+from autoqec.envs.load import load_env
+from autoqec.errors import RunnerCallPathError
+from autoqec.runner.data import FaultSampler
+from autoqec.runner.gap import MatchingPairs
+from autoqec.runner.objective import GapObjective
+from autoqec.runner.safety import Safety
+from autoqec.runner.schema import RoundMetrics, RunnerConfig
+from autoqec.runner.supervise import run_round
+from autoqec.runner.train import Schedule, train
+from autoqec.sandbox.tiers import TIERS, best, probe
+
+CONFIG = {
+    "type": "neural_bp",
+    "output_mode": "soft_priors",
+    "neural_bp": {"iterations": 4, "weight_sharing": "per_check", "damping": "learnable_per_iter"},
+    "training": {"loss": "backend_gap", "epochs": 1, "batch_size": 64, "learning_rate": 1e-3},
+}
+
+
+def small_env() -> Environment:
+    env = load_env("surface_d3_depol")
+    noise = env.spec.noise.model_copy(update={"p": [0.01], "reference_p": 0.01})
+    protocol = env.spec.eval_protocol.model_copy(update={"min_shots_train": 20_000, "min_shots_val": 20_000})
+    return Environment(env.spec.model_copy(update={"noise": noise, "eval_protocol": protocol}), root=env.root)
+
+
+def config(folder: Path, seed: int = 0, **changes) -> RunnerConfig:
+    data = {**CONFIG, **changes}
+    return RunnerConfig(env_name="surface_d3_depol", predecoder_config=data, round_dir=str(folder), seed=seed)
+
+
+def training(**changes) -> dict:
+    return {"training": {**CONFIG["training"], **changes}}
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory) -> tuple[Path, RoundMetrics]:
+    folder = tmp_path_factory.mktemp("round")
+    return folder, run_round(config(folder), small_env())
+
+
+def test_a_round_leaves_its_files_and_true_metrics(done) -> None:
+    folder, metrics = done
+    assert metrics.status == "ok", metrics.status_reason
+    on_disk = RoundMetrics.model_validate_json((folder / "metrics.json").read_text())
+    assert on_disk == metrics
+    assert Path(metrics.checkpoint_path).is_file()
+    assert Path(metrics.training_log_path).read_text().splitlines()[0].split("\t")[0] == "1"
+    assert 0 < metrics.train_batches_total <= 2000 // 64
+    assert metrics.train_loss_initial > 0
+    assert metrics.n_params > 0
+    assert metrics.flops_per_syndrome > 1000
+    assert metrics.train_wallclock_s > 0
+    assert metrics.eval_wallclock_s > 0
+    assert metrics.delta_ler == pytest.approx(metrics.ler_plain_classical - metrics.ler_predecoder)
+    assert metrics.delta_ler_ci_low < metrics.delta_ler < metrics.delta_ler_ci_high
+    assert metrics.per_p[0]["shots"] == 4000
+    assert yaml.safe_load((folder / "config.yaml").read_text()) == CONFIG
+    manifest = json.loads((folder / "artifact_manifest.json").read_text())
+    assert set(manifest["artifacts"]) == {"config.yaml", "train.log", "checkpoint.pt", "metrics.json"}
+
+
+def test_untrained_belief_propagation_already_wins_at_d3(done) -> None:
+    _, metrics = done
+    assert metrics.ler_predecoder < metrics.ler_plain_classical
+
+
+def test_checkpoint_says_what_it_is(done) -> None:
+    folder, _ = done
+    info, state = checkpoint.read(folder / "checkpoint.pt")
+    assert info.env_hash == small_env().content_hash
+    assert info.dsl.type == "neural_bp"
+    low, high = info.train_labels
+    assert 1 <= low <= high <= 999
+    assert state.keys() == torch.load(folder / "checkpoint.pt", weights_only=True)["state"].keys()
+    from safetensors.torch import load_file
+
+    twin = load_file(folder / "checkpoint.safetensors")
+    assert all((twin[name] == tensor).all() for name, tensor in state.items())
+
+
+def test_seeds_determine_the_round(done, tmp_path) -> None:
+    folder, metrics = done
+    again = run_round(config(tmp_path / "again"), small_env())
+    other = run_round(config(tmp_path / "other", seed=1), small_env())
+    _, first = checkpoint.read(folder / "checkpoint.pt")
+    _, second = checkpoint.read(tmp_path / "again" / "checkpoint.pt")
+    assert all((first[name] == second[name]).all() for name in first)
+    assert again.ler_predecoder == metrics.ler_predecoder
+    assert other.train_loss_final != metrics.train_loss_final
+
+
+@pytest.mark.parametrize(
+    ("changes", "status", "reason"),
+    [
+        ({"neural_bp": {"iterations": 0}}, "compile_error", "iterations"),
+        ({"type": "gnn"}, "compile_error", "gnn"),
+        (training(learning_rate=1e30), "train_error", "learning_rate"),
+        (training(batch_size=10**9), "killed_by_safety", "batch_size"),
+    ],
+)
+def test_failures_are_statuses_with_reasons(tmp_path, changes, status, reason) -> None:
+    metrics = run_round(config(tmp_path, **changes), small_env())
+    assert metrics.status == status
+    assert reason in metrics.status_reason
+    assert metrics.checkpoint_path is None
+    assert RoundMetrics.model_validate_json((tmp_path / "metrics.json").read_text()).status == status
+
+
+def test_a_round_past_its_deadline_is_killed(tmp_path) -> None:
+    metrics = run_round(config(tmp_path, **training(epochs=10_000)), small_env(), Safety(wall_clock_s=8))
+    assert metrics.status == "killed_by_safety"
+    assert "8 s" in metrics.status_reason
+
+
+def test_a_killed_training_goes_on_where_it_was(tmp_path) -> None:
+    """Stopped at any step and called again, training ends in the very weights of one that was never stopped."""
+    problem = small_env().problem(0.01)
+    sampler = FaultSampler([problem], "cpu")
+
+    def start(folder: str, stop_at: int | None):
+        (tmp_path / folder).mkdir(exist_ok=True)
+        module = compile_predecoder(PredecoderDSL.model_validate(CONFIG), problem)
+        objective = GapObjective(sampler, lambda i: 77 + i, 64, MatchingPairs(problem, 1), hard_shots=3000)
+
+        def progress(step: int, steps: int, loss: float) -> None:
+            if step == stop_at:
+                raise KeyboardInterrupt
+
+        report = train(
+            module,
+            objective,
+            Schedule(steps=70, per_epoch=70, learning_rate=1e-3, seconds=600, save_seconds=0.0),
+            select=lambda m: float(m.bp.readout.sum()),
+            log=tmp_path / folder / "train.log",
+            state_path=tmp_path / folder / "state.pt",
+            progress=progress,
+        )
+        return module, report
+
+    whole, report = start("whole", None)
+    for stop in (40, 66):
+        with pytest.raises(KeyboardInterrupt):
+            start("cut", stop)
+    resumed, again = start("cut", None)
+    assert all(
+        torch.equal(a, b)
+        for a, b in zip(whole.state_dict().values(), resumed.state_dict().values(), strict=True)
+    )
+    assert again.losses == report.losses
+    assert (tmp_path / "cut" / "train.log").read_text() == (tmp_path / "whole" / "train.log").read_text()
+    assert not (tmp_path / "cut" / "state.pt").exists()
+
+
+def test_code_of_another_checkout_is_refused(tmp_path) -> None:
+    elsewhere = config(tmp_path).model_copy(update={"code_cwd": str(tmp_path), "branch": "exp/x/01-y"})
+    with pytest.raises(RunnerCallPathError, match="worktree"):
+        run_round(elsewhere, small_env())
+
+
+CUSTOM = {
+    "type": "hybrid",
+    "output_mode": "soft_priors",
+    "neural_bp": {"iterations": 2},
+    "gnn": {
+        "layers": 1,
+        "hidden_dim": 4,
+        "message_fn": {
+            "type": "custom",
+            "code": "def message(x_src, x_dst, e_ij, params):\n    return torch.tanh(params.W(x_src) + e_ij)\n",
+            "params_declared": {"W": "Linear(hidden, hidden)"},
+        },
+    },
+    "training": {"loss": "bce", "epochs": 1, "batch_size": 256},
+}
+
+
+@pytest.mark.skipif(
+    best([probe(t) for t in TIERS]).name == "none", reason="no sandbox tier holds on this machine"
+)
+def test_tier_2_trains_inside_the_sandbox(tmp_path) -> None:
+    cfg = RunnerConfig(env_name="x", predecoder_config=CUSTOM, round_dir=str(tmp_path / "r"))
+    metrics = run_round(cfg, small_env(), Safety(wall_clock_s=300))
+    assert metrics.status == "ok", (metrics.status_reason, (tmp_path / "r" / "runner.log").read_text())
+    hostile = json.loads(json.dumps(CUSTOM))
+    hostile["gnn"]["message_fn"]["code"] = (
+        "def message(x_src, x_dst, e_ij, params):\n    return torch.os.listdir()\n"
+    )
+    refused = run_round(cfg.model_copy(update={"predecoder_config": hostile}), small_env())
+    assert refused.status == "compile_error"
+    assert "line 2" in refused.status_reason
+
+
+def test_the_command_prints_metrics_and_exits_by_status(tmp_path) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text(yaml.safe_dump({**CONFIG, "training": {"epochs": 0}}))
+    arguments = ["run-round", "surface_d3_depol", str(path), str(tmp_path / "round"), "--json"]
+    done = subprocess.run(
+        [sys.executable, "-m", "cli.autoqec", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ,
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["status"] == "ok"
+    path.write_text("type: gnn\n")
+    refused = subprocess.run(
+        [sys.executable, "-m", "cli.autoqec", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ,
+    )
+    assert refused.returncode == 2
+    assert "config.yaml" in refused.stderr
