@@ -21,7 +21,8 @@ setup: ## Make .venv (BUILD_FROM_SOURCE=1: build stim and pymatching even where 
 
 demo: setup ## Show what AutoQEC does, offline and without a GPU
 	$(BIN)/python -m autoqec env list
-	$(BIN)/python -m autoqec env show surface_d5_depol
+	$(BIN)/python -m autoqec baseline surface_d5_depol --p 0.005 --shots 40000
+	$(BIN)/python -m autoqec run-round surface_d5_depol autoqec/example_db/neural_bp_untrained.yaml runs/demo
 
 test: lint ## Lint, then the whole test suite
 	$(PYTEST) $(WORKERS)
@@ -36,7 +37,7 @@ quick: lint ## Lint, then the tests without the slow ones, up to the first failu
 	$(PYTEST) $(WORKERS) -x -m "not slow"
 
 bench: setup ## Run the benchmarks
-	@set -e; for script in $(BENCHMARKS); do echo "$$script"; $(BIN)/python $$script; done
+	@set -e; export $(ONE_THREAD); for script in $(BENCHMARKS); do echo "$$script"; $(BIN)/python $$script; done
 
 clean: ## Remove build outputs and caches; .venv stays
 	rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache *.egg-info

@@ -47,6 +47,7 @@ class _LazyGroup(click.Group):
             formatter.write_dl([(verb, VERBS[verb][1]) for verb in self.list_commands(ctx)])
 
     def main(self, *args: Any, **kwargs: Any) -> NoReturn:
+        kwargs.setdefault("prog_name", "autoqec")  # whichever of its three names it was started by
         try:
             super().main(*args, **kwargs)
         except AutoQECError as error:

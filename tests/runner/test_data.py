@@ -17,8 +17,8 @@ def problems():
 def test_labels_explain_syndromes_and_observables(problems) -> None:
     batch = FaultSampler(problems, "cpu").sample(3000, 5)
     faults = batch.faults.numpy().astype(np.int64)
-    assert ((problems[0].h @ faults).T % 2 == batch.syndrome.numpy()).all()
-    assert ((problems[0].l @ faults).T % 2 == batch.observables.numpy()).all()
+    assert (batch.syndrome.numpy() == (problems[0].h @ faults).T % 2).all()
+    assert (batch.observables.numpy() == (problems[0].l @ faults).T % 2).all()
 
 
 def test_every_p_has_its_share_and_its_rates(problems) -> None:

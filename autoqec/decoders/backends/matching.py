@@ -52,7 +52,7 @@ class MatchingBackend:
         self, detectors: U8, priors: npt.NDArray[np.floating], *, threads: int | None = None
     ) -> U8:
         beliefs = checked_log_odds(priors, len(detectors), self.problem.n_faults)
-        return self.decode_edges(detectors, self._edge_weights(beliefs), threads=threads)
+        return self.decode_edges(detectors, self._edge_weights(beliefs, threads=threads), threads=threads)
 
     def decode_edges(
         self, detectors: U8, log_odds: npt.NDArray[np.floating], *, threads: int | None = None

@@ -134,18 +134,6 @@ def _layers(plan: _Plan, *, last: bool) -> stim.Circuit:
     return body
 
 
-def detector_bases(circuit_or_dem: Any) -> npt.NDArray[np.str_]:
-    """Basis of each detector, "X", "Z" or "?", from the tags of a circuit or a detector error model."""
-    if isinstance(circuit_or_dem, stim.DetectorErrorModel):
-        found = np.full(circuit_or_dem.num_detectors, "?", dtype="<U1")
-        for item in circuit_or_dem.flattened():
-            if item.type == "detector" and item.tag in ("X", "Z"):
-                found[[target.val for target in item.targets_copy()]] = item.tag
-        return found
-    tags = [item.tag for item in circuit_or_dem.flattened() if item.name == "DETECTOR"]
-    return np.array([tag if tag in ("X", "Z") else "?" for tag in tags], dtype="<U1")
-
-
 def as_css(code: Code) -> CSSCode:
     """The code itself, or a classical code as a CSS code without X checks (its lx then are no operators:
     empty).

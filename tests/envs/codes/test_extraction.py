@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from autoqec.envs.codes import gf2
 from autoqec.envs.codes.css import Code, CSSCode, classical_code, css_code
-from autoqec.envs.codes.extraction import as_css, detector_bases, memory_circuit
+from autoqec.envs.codes.extraction import as_css, memory_circuit
 from autoqec.envs.codes.families import build_code
+from autoqec.envs.detectors import bases as find_bases
 from autoqec.errors import InputError
 
 REFERENCES = [
@@ -35,6 +36,10 @@ CASES = [
     for basis in ("z", "x")
     if basis == "z" or isinstance(build_code(reference), CSSCode)
 ]
+
+
+def detector_basis(circuit):
+    return find_bases(circuit)[0]
 
 
 def with_noise(
@@ -144,7 +149,7 @@ def test_a_data_error_between_rounds_is_seen_once_by_its_checks(reference: str, 
     code = build_code(reference)
     css = as_css(code)
     circuit = memory_circuit(code, rounds=3, basis=basis)
-    bases, coords = detector_bases(circuit), circuit.get_detector_coordinates()
+    bases, coords = detector_basis(circuit), circuit.get_detector_coordinates()
     times = np.array([coords[i][-1] for i in range(circuit.num_detectors)])
     for qubit in {0, code.n // 2, code.n - 1}:
         for pauli, h, seen_by in (("X", css.hz, "Z"), ("Z", css.hx, "X")):
@@ -263,8 +268,7 @@ def test_detectors_carry_basis_position_and_round(reference: str, basis: str) ->
     own, other = (code.mz, code.mx) if basis == "z" else (code.mx, code.mz)
     middle = ["X"] * code.mx + ["Z"] * code.mz
     expected = [basis.upper()] * own + middle * 2 + [basis.upper()] * own
-    assert detector_bases(circuit).tolist() == expected
-    assert detector_bases(circuit.detector_error_model()).tolist() == expected
+    assert detector_basis(circuit).tolist() == expected
     coords = circuit.get_detector_coordinates()
     times = [coords[i][-1] for i in range(circuit.num_detectors)]
     assert times == [0] * own + [1] * (own + other) + [2] * (own + other) + [3] * own
@@ -276,18 +280,12 @@ def test_detectors_of_one_basis_are_those_of_both_without_the_others() -> None:
     code = build_code("toric?distance=3")
     both, one = memory_circuit(code, rounds=4), memory_circuit(code, rounds=4, bases=("z",))
     assert one.num_detectors == 5 * code.mz
-    assert set(detector_bases(one)) == {"Z"}
+    assert set(detector_basis(one)) == {"Z"}
     kept = stim.Circuit()
     for item in both.flattened():
         if item.name != "DETECTOR" or item.tag == "Z":
             kept.append(item)
     assert kept == one.flattened()
-
-
-def test_untagged_detectors_have_an_unknown_basis() -> None:
-    circuit = stim.Circuit.generated("repetition_code:memory", distance=3, rounds=2)
-    assert set(detector_bases(circuit)) == {"?"}
-    assert set(detector_bases(circuit.detector_error_model())) == {"?"}
 
 
 def test_many_rounds_stay_one_repeat_block() -> None:
