@@ -8,11 +8,12 @@ the whole call, process start included.
 from __future__ import annotations
 
 import argparse
-import resource
+import os
 import subprocess
 import sys
 import tempfile
 import time
+from pathlib import Path
 
 import pymatching
 import sinter
@@ -67,29 +68,42 @@ def median(values: list[float]) -> float:
 
 
 def peak_memory(shots: int) -> float:
-    """Peak resident memory in MiB of a whole evaluation in a process of its own, the largest of it and its workers."""
-    with tempfile.TemporaryDirectory() as cache:
-        code = f"""
-import os, resource
-os.environ["AUTOQEC_CACHE"] = {cache!r}
+    """Peak resident memory in MiB of an evaluation: the sum over all of its processes, each at its own peak."""
+    code = f"""
+import os
+from pathlib import Path
 from autoqec.decoders.baselines.registry import DecoderChoice
 from autoqec.decoders.paired import Evaluator
 from autoqec.envs.load import load_env
+
+def peak(pid):
+    for line in Path("/proc", pid, "status").read_text().splitlines():
+        if line.startswith("VmHWM"):
+            return int(line.split()[1])
+    return 0
+
 if __name__ == "__main__":
+    os.setsid()
     with Evaluator(load_env("surface_d3_depol"), workers=2) as evaluator:
         evaluator.run(0.005, [DecoderChoice("pymatching"), DecoderChoice("pymatching_correlated")], {shots})
-    own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    largest_worker = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
-    print((own + 2 * largest_worker) / 1024)
+        ours = [p for p in os.listdir("/proc") if p.isdigit() and os.getsid(int(p)) == os.getsid(0)]
+        print(len(ours), sum(peak(p) for p in ours) / 1024)
 """
-        with tempfile.NamedTemporaryFile("w", suffix=".py") as script:
-            script.write(code)
-            script.flush()
-            return float(
-                subprocess.run(
-                    [sys.executable, script.name], check=True, capture_output=True, text=True
-                ).stdout
-            )
+    with tempfile.TemporaryDirectory() as folder:
+        script = Path(folder) / "evaluate.py"
+        script.write_text(code)
+        run = subprocess.run(
+            [sys.executable, str(script)],
+            check=True,
+            capture_output=True,
+            text=True,
+            env={**os.environ, "AUTOQEC_CACHE": folder},
+            start_new_session=False,
+        )
+    processes, total = run.stdout.split()
+    if int(processes) < 4:
+        raise RuntimeError("the workers were not seen, so their memory was not counted")
+    return float(total)
 
 
 def main() -> None:
@@ -120,9 +134,8 @@ def main() -> None:
         )
     shots = options.memory_shots
     print(
-        f"\nPeak memory of {shots:,} paired shots, two decoders, parent and two workers: {peak_memory(shots):.0f} MiB"
+        f"\nPeak memory of {shots:,} paired shots, two decoders, all processes of two workers: {peak_memory(shots):.0f} MiB"
     )
-    print(f"(this process: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MiB)")
 
 
 if __name__ == "__main__":

@@ -90,7 +90,7 @@ def test_census_counts_what_torchs_counter_does_not(scene) -> None:
 def test_census_refuses_what_it_does_not_know(scene) -> None:
     problem, _, _ = scene
     module = predecoder(problem)
-    module.fault_log_odds = lambda syndrome, ctx: torch.linalg.pinv(syndrome.T @ syndrome)  # type: ignore[method-assign]
+    module.fault_log_odds = lambda syndrome, _: torch.linalg.pinv(syndrome.T @ syndrome)  # type: ignore[method-assign]
     module.edges = None
     with pytest.raises(InputError, match=r"linalg|aten"):
         count_flops(module, problem)
