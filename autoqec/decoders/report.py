@@ -43,7 +43,7 @@ def rows(result: PairedResult, plain: str, level: float) -> list[dict[str, Any]]
             "us_per_shot": result.us_per_shot(name) if result.shots else None,
         }
         if plain in result.failures:
-            ratio_low, ratio_high = result.ratio_interval(plain, name, level)
+            ratio_low, ratio_high = (1.0, 1.0) if name == plain else result.ratio_interval(plain, name, level)
             row |= {
                 "ratio_to_plain": result.ratio(plain, name),
                 "ratio_low": ratio_low,

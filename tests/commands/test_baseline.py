@@ -1,0 +1,93 @@
+"""`autoqec baseline` as a user runs it."""
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+from click.testing import CliRunner
+
+from cli.autoqec import main
+
+
+def run(*arguments: str):
+    return CliRunner().invoke(main, ["baseline", "surface_d3_depol", "--workers", "1", *arguments])
+
+
+def test_table_json_csv_and_plot_tell_the_same(tmp_path: Path) -> None:
+    csv, plot = tmp_path / "out.csv", tmp_path / "ler.png"
+    done = run("--shots", "3000", "--csv", str(csv), "--plot", str(plot), "--json")
+    assert done.exit_code == 0, done.output
+    report = json.loads(done.output)
+    assert report["reference_p"] == 5e-3
+    assert report["plain_backend"] == "pymatching"
+    assert {(row["p"], row["decoder"]) for row in report["rows"]} == {
+        (p, d) for p in (1e-3, 5e-3, 1e-2) for d in ("pymatching", "pymatching_correlated", "belief_matching")
+    }
+    assert all(row["ler_low"] <= row["ler"] <= row["ler_high"] for row in report["rows"])
+    assert len(csv.read_text().splitlines()) == 1 + 9
+    assert plot.read_bytes().startswith(b"\x89PNG")
+    table = run("--shots", "3000").output
+    for row in report["rows"]:
+        assert str(row["failures"]) in table
+
+
+def test_decoders_that_are_missing_are_named() -> None:
+    done = run("--shots", "100", "--p", "0.01", "--decoders", "pymatching,bposd-0,relay_bp,tesseract")
+    assert done.exit_code == 0
+    for name in ("relay_bp", "tesseract"):
+        assert f"Not run: {name}: not installed: pip install" in done.output or f"{name} " in done.output
+
+
+def test_bad_requests_exit_2_and_write_nothing(tmp_path: Path) -> None:
+    for arguments in (
+        ["--decoders", "magic"],
+        ["--p", "0.9"],
+        ["--csv", str(tmp_path / "missing" / "x.csv")],
+    ):
+        done = run("--shots", "100", *arguments)
+        assert done.exit_code == 2
+        assert "error" in done.output.lower()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_zero_shots_are_an_empty_table() -> None:
+    done = run("--shots", "0", "--p", "0.01", "--json")
+    assert done.exit_code == 0
+    assert all(row["ler"] is None and row["shots"] == 0 for row in json.loads(done.output)["rows"])
+
+
+def test_progress_shows_on_a_terminal_only() -> None:
+    arguments = [
+        sys.executable,
+        "-m",
+        "autoqec",
+        "baseline",
+        "surface_d3_depol",
+        "--p",
+        "0.01",
+        "--shots",
+        "60000",
+    ]
+    arguments += ["--decoders", "pymatching", "--workers", "1", "--fresh"]
+    master, slave = pty.openpty()
+    process = subprocess.Popen(
+        arguments, stdout=subprocess.PIPE, stderr=slave, env={**os.environ, "TERM": "xterm"}
+    )
+    os.close(slave)
+    shown = b""
+    while True:
+        try:
+            part = os.read(master, 65536)
+        except OSError:
+            break
+        if not part:
+            break
+        shown += part
+    process.communicate()
+    os.close(master)
+    assert b"p = 0.01" in shown
+    piped = subprocess.run(arguments, capture_output=True, check=True, env=os.environ)
+    assert piped.stderr == b""
