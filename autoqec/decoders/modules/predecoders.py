@@ -80,7 +80,7 @@ class ProblemPredecoder(PredecoderModule):
         return torch.sigmoid(-self.fault_log_odds(syndrome, ctx)).T
 
     def _prior(self, syndrome: Tensor, ctx: dict[str, Any]) -> Tensor:
-        return prior_rows(ctx, self.prior, len(syndrome))
+        return prior_rows(ctx, self.prior, syndrome.shape[0])  # not len(): export would fix the batch
 
 
 class NeuralBpPredecoder(ProblemPredecoder):
