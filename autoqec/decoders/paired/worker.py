@@ -19,6 +19,9 @@ from autoqec.envs.schema import EnvSpec
 from autoqec.envs.seeds import derive_seed
 
 
+_WARM_UP = 16
+
+
 @dataclass(frozen=True)
 class Job:
     """Chunks [begin, end) of the stream at p; of the last one only the first `last_shots` shots."""
@@ -62,7 +65,12 @@ def _scene(spec: str, root: str, p: float) -> tuple[Sampler, DecodingProblem, st
 
 @lru_cache(maxsize=64)
 def _decoder(spec: str, root: str, p: float, factory: DecoderFactory) -> Decoder:
-    return factory.build(_scene(spec, root, p)[1])
+    sampler, problem, _ = _scene(spec, root, p)
+    decoder = factory.build(problem)
+    decoder.decode(
+        sampler.sample(_WARM_UP, 0).detectors
+    )  # so that compilation does not count as decoding time
+    return decoder
 
 
 def run(job: Job) -> Done:
