@@ -18,7 +18,6 @@ from autoqec.envs.sampling import Sampler
 from autoqec.envs.schema import EnvSpec
 from autoqec.envs.seeds import derive_seed
 
-
 _WARM_UP = 16
 
 
