@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 import numpy as np
@@ -33,10 +34,13 @@ class Backend(Protocol):
         ...
 
 
-def make_backend(problem: DecodingProblem, name: str) -> Backend:
-    """The backend that an environment's `classical_backend` names."""
+def make_backend(problem: DecodingProblem, name: str, order: int = 0) -> Backend:
+    """The backend that an environment's `classical_backend` names. order: of ordered statistics."""
     from autoqec.decoders.backends.matching import MatchingBackend
     from autoqec.decoders.backends.osd import OsdBackend
 
-    makers: dict[str, type[MatchingBackend] | type[OsdBackend]] = {"mwpm": MatchingBackend, "osd": OsdBackend}
-    return makers[name](problem)
+    makers: dict[str, Callable[[], Backend]] = {
+        "mwpm": lambda: MatchingBackend(problem),
+        "osd": lambda: OsdBackend(problem, order),
+    }
+    return makers[name]()

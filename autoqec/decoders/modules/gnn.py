@@ -18,14 +18,16 @@ from torch.nn import functional
 
 from autoqec.decoders.custom.build import compile_custom
 from autoqec.decoders.dsl_schema import CustomFunction, GnnSpec, Head
-from autoqec.decoders.modules.aggregations import AGGREGATIONS, Aggregate, CustomAggregate
-from autoqec.decoders.modules.graph_view import STATIC_FEATURES, GraphView
+from autoqec.decoders.modules.aggregations import AGGREGATIONS, Aggregate, CustomAggregate, Mean, Sum
+from autoqec.decoders.modules.edge_features import EdgeFeatures, Shots
+from autoqec.decoders.modules.graph_view import GraphView
 from autoqec.decoders.modules.heads import HEADS, CustomHead
-from autoqec.decoders.modules.messages import MESSAGES, CustomMessage, Message
+from autoqec.decoders.modules.messages import MESSAGES, CustomMessage, Message, SiluMessage
 from autoqec.decoders.modules.normalizations import NORMALIZATIONS
-from autoqec.errors import InputError
 
 ENDS_AND_EDGE = 3
+# On a CPU, messages come in parts of this: larger blocks of memory are fetched from the system anew each time.
+_EDGE_BYTES = 2**24
 
 
 class GraphNet(nn.Module):
@@ -60,19 +62,35 @@ class GraphNet(nn.Module):
         batch, others = syndrome.shape[0], view.n_nodes - view.n_checks
         checks = self.check(syndrome[..., None])
         x = torch.cat([checks, self.other.to(checks.dtype).expand(batch, others, -1)], dim=1)
-        bits = functional.pad(syndrome, (0, others))
-        ends = torch.stack([bits.index_select(1, view.source), bits.index_select(1, view.target)], dim=-1)
-        values = edge_values.index_select(1, view.output_of)
+        shots = Shots(functional.pad(syndrome, (0, others)), edge_values)
         for round_ in self.rounds:
-            x = round_(x, ends, values, view)
-        edge = view.by_output.mean(self.edges(ends, values, view))
-        u, v = view.nodes_of_output.unbind(dim=1)
-        out: Tensor = self.head(torch.cat([x.index_select(1, u), x.index_select(1, v), edge], dim=-1))
-        return out.squeeze(-1)
+            x = round_(x, shots, view)
+        return self._read_out(x, shots).squeeze(-1)
+
+    def _read_out(self, x: Tensor, shots: Shots) -> Tensor:
+        """head([x_u, x_v, edge]); its first matrix acts on each part where that is smallest."""
+        u, v = self.view.nodes_of_output.unbind(dim=1)
+        values, weight, static = self.edges.mean_terms(shots, self.view)
+        if isinstance(self.head, CustomHead):
+            edge = functional.linear(values, weight) + static
+            out: Tensor = self.head(torch.cat([x.index_select(1, u), x.index_select(1, v), edge], dim=-1))
+            return out
+        by_u, by_v, by_edge = self.head.first.weight.chunk(ENDS_AND_EDGE, dim=1)
+        mixed = functional.linear(values, by_edge @ weight, self.head.first.bias)
+        mixed.add_(functional.linear(static, by_edge))
+        mixed.add_(functional.linear(x, by_u).index_select(1, u))
+        mixed.add_(functional.linear(x, by_v).index_select(1, v))
+        return self.head.after(mixed)
 
 
 class Round(nn.Module):
-    """One exchange of messages. Nothing is shared between rounds."""
+    """One exchange of messages. Nothing is shared between rounds.
+
+    fused: let `fused_messages` do the work where it can. Export and operation counts, which see torch operations only,
+    turn it off.
+    """
+
+    fused: bool = True
 
     def __init__(self, spec: GnnSpec, edge_inputs: int) -> None:
         super().__init__()
@@ -94,42 +112,40 @@ class Round(nn.Module):
         self.take = nn.Linear(hidden, hidden)
         self.keep = None if spec.residual else nn.Linear(hidden, hidden, bias=False)
 
-    def forward(self, x: Tensor, ends: Tensor, values: Tensor, view: GraphView) -> Tensor:
-        messages = self.message(x, self.edges(ends, values, view), view)
-        if self.norm.per == "edges":
-            messages = self.norm(messages)
-        update = self.take(self.aggregate(messages, view))
+    def forward(self, x: Tensor, shots: Shots, view: GraphView) -> Tensor:
+        update = self.take(self._heard(x, shots, view))
         update = x + functional.silu(update) if self.keep is None else functional.silu(update + self.keep(x))
         return update if self.norm.per == "edges" else self.norm(update)
 
+    def _heard(self, x: Tensor, shots: Shots, view: GraphView) -> Tensor:
+        """What the neighbours of each node tell it: [batch, n_nodes, hidden]."""
+        if isinstance(self.message, SiluMessage) and self._fusible(x, shots):
+            total = self.message.summed(x, self.edges, shots, view)
+            return total / view.by_target.count.clamp(min=1.0) if isinstance(self.aggregate, Mean) else total
+        if x.device.type != "cpu" or torch.compiler.is_compiling():
+            return self._aggregated(x, shots, view)
+        per_shot = view.n_directed * self.message.edge_parts * x.shape[2] * x.element_size()
+        size = max(_EDGE_BYTES // max(per_shot, 1), 1)
+        parts = [
+            self._aggregated(x[start : start + size], shots.take(start, start + size), view)
+            for start in range(0, max(len(x), 1), size)
+        ]
+        return torch.cat(parts) if len(parts) > 1 else parts[0]
 
-class EdgeFeatures(nn.Module):
-    """The chosen features of every directed edge and the caller's values, projected: [batch, n_directed,
-    width].
-
-    What does not depend on the shot is projected once for the whole batch.
-    """
-
-    columns: Tensor
-
-    def __init__(self, spec: GnnSpec, edge_inputs: int, width: int) -> None:
-        super().__init__()
-        chosen = [i for i, name in enumerate(STATIC_FEATURES) if name in spec.edge_features]
-        self.register_buffer("columns", torch.tensor(chosen, dtype=torch.long), persistent=False)
-        self.syndrome_bit = "syndrome_bit" in spec.edge_features
-        shot_inputs = edge_inputs + (2 if self.syndrome_bit else 0)
-        self.per_shot = nn.Linear(shot_inputs, width, bias=not chosen) if shot_inputs else None
-        self.static = nn.Linear(len(chosen), width) if chosen else None
-
-    def forward(self, ends: Tensor, values: Tensor, view: GraphView) -> Tensor:
-        shot = torch.cat([ends, values], dim=-1) if self.syndrome_bit else values
-        e = None if self.per_shot is None else self.per_shot(shot)
-        if self.static is not None:
-            # The second half of the edges is the first half reversed: one projection serves both.
-            half = self.static(view.static[: view.n_directed // 2].index_select(1, self.columns))
-            both = torch.cat([half, half])
-            e = both.expand(ends.shape[0], -1, -1) if e is None else e + both
-        if e is None:
-            raise InputError("no edge features", where="gnn.edge_features", mend="choose at least one")
-        out: Tensor = e
+    def _aggregated(self, x: Tensor, shots: Shots, view: GraphView) -> Tensor:
+        messages = self.message(x, self.edges, shots, view)
+        if self.norm.per == "edges":
+            messages = self.norm(messages)
+        out: Tensor = self.aggregate(messages, view)
         return out
+
+    def _fusible(self, x: Tensor, shots: Shots) -> bool:
+        return (
+            self.fused
+            and isinstance(self.aggregate, Sum | Mean)
+            and self.norm.per == "nodes"
+            and not torch.compiler.is_compiling()
+            and not torch.is_autocast_enabled("cpu")
+            and x.device.type == "cpu"
+            and x.dtype == shots.values.dtype == self.take.weight.dtype == torch.float32
+        )

@@ -21,9 +21,11 @@ class GraphView(nn.Module):
 
     n_nodes: the first `n_checks` are the checks. source, target: [n_directed]. output_of: [n_directed] the
     output that each directed edge belongs to. nodes_of_output: [n_outputs, 2] the two end nodes of an output
-    (a fault node twice on the Tanner graph). static: [n_directed, len(STATIC_FEATURES)]. The second half of
-    the directed edges is the first half reversed. by_target, by_output: the directed edges that enter a
-    node, and those of an output.
+    (a fault node twice on the Tanner graph). static: [n_directed, len(STATIC_FEATURES)]. by_source,
+    by_target: the directed edges that leave and that enter a node.
+
+    The second half of the directed edges is the first half reversed: what both directions share is computed
+    for the first `n_edges` only. by_output: those of each output, one on a matching graph.
     """
 
     source: Tensor
@@ -59,9 +61,18 @@ class GraphView(nn.Module):
         }
         for name, table in tables.items():
             self.register_buffer(name, torch.from_numpy(np.ascontiguousarray(table)), persistent=False)
-        self.n_directed = len(tables["source"])
+        self.n_directed, self.n_edges = len(tables["source"]), len(ends)
+        self.by_source = Segments(tables["source"], self.n_nodes)
         self.by_target = Segments(tables["target"], self.n_nodes)
-        self.by_output = Segments(tables["output_of"], self.n_outputs)
+        self.by_output = Segments(outputs, self.n_outputs)
+
+    def to_edges(self, values: Tensor) -> Tensor:
+        """[batch, n_outputs, width] -> [batch, n_edges, width]: each edge gets what its output has."""
+        return values if self.on_matching_graph else self.by_output.spread(values)
+
+    def to_outputs(self, values: Tensor) -> Tensor:
+        """[batch, n_edges, width] -> [batch, n_outputs, width]: the mean over the edges of each output."""
+        return values if self.on_matching_graph else self.by_output.mean(values)
 
     def _static(
         self, problem: DecodingProblem, ends: npt.NDArray[np.int64], priors: npt.NDArray[np.float64]

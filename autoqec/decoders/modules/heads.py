@@ -1,4 +1,8 @@
-"""Heads: [batch, n_outputs, width] -> [batch, n_outputs, 1]. Untrained, every head answers zero."""
+"""Heads: [batch, n_outputs, width] -> [batch, n_outputs, 1]. Untrained, every head answers zero.
+
+A head begins with the matrix `first` and goes on with `after`, so that a caller whose input is made of parts may
+multiply the parts.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +18,12 @@ class Linear(nn.Module):
         super().__init__()
         self.last = _zero_linear(width)
 
-    def forward(self, x: Tensor) -> Tensor:
-        out: Tensor = self.last(x)
-        return out
+    @property
+    def first(self) -> nn.Linear:
+        return self.last
+
+    def after(self, x: Tensor) -> Tensor:
+        return x
 
 
 class MlpSmall(nn.Module):
@@ -28,8 +35,8 @@ class MlpSmall(nn.Module):
         self.first = nn.Linear(width, narrow)
         self.last = _zero_linear(narrow)
 
-    def forward(self, x: Tensor) -> Tensor:
-        out: Tensor = self.last(functional.silu(self.first(x)))
+    def after(self, x: Tensor) -> Tensor:
+        out: Tensor = self.last(functional.silu(x))
         return out
 
 

@@ -1,9 +1,9 @@
 """Message functions: what a node tells a neighbour along a directed edge.
 
-Nodes outnumbered eight to one by edges: every matrix acts on nodes before they are gathered to edges, and
+Nodes are outnumbered eight to one by edges: every matrix acts on nodes before they are gathered to edges, and
 the matrix that an MLP would have after its activation is the node update's (a sum or mean of messages
-commutes with it). Edge features arrive projected: `edge_parts * hidden` numbers per directed edge, one part
-per use.
+commutes with it). Where features of the edge are only added, its bits are added at the nodes, and what both
+directions share is computed once.
 """
 
 from __future__ import annotations
@@ -13,14 +13,16 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from autoqec.decoders.custom.build import CustomCall
+from autoqec.decoders.modules.edge_features import EdgeFeatures, Shots
 from autoqec.decoders.modules.graph_view import STATIC_FEATURES, GraphView
 
 _GEOMETRY = [STATIC_FEATURES.index(name) for name in ("round_idx", "stabilizer_type", "distance")]
 
 
 class Message(nn.Module):
-    """forward: x [batch, n_nodes, hidden] and e [batch, n_directed, edge_parts * hidden]
-    -> [batch, n_directed, hidden].
+    """forward: x [batch, n_nodes, hidden] and the features of the edges -> [batch, n_directed, hidden].
+
+    edge_parts: `edges` projects to that many times `hidden`, one part per use.
     """
 
     edge_parts = 1
@@ -31,38 +33,81 @@ class Message(nn.Module):
         self.src = nn.Linear(hidden, self.edge_parts * hidden, bias=False)
         self.dst = nn.Linear(hidden, self.edge_parts * hidden, bias=False)
 
-    def mixed(self, x: Tensor, e: Tensor, view: GraphView) -> Tensor:
+    def mixed(self, x: Tensor, edges: EdgeFeatures, shots: Shots, view: GraphView) -> Tensor:
         """A x_src + B x_dst + e, the first layer of an MLP on (x_src, x_dst, e_ij)."""
-        mixed: Tensor = self.src(x).index_select(1, view.source)
+        terms = edges.terms(view)
+        src, dst = self.src.weight, self.dst.weight
+        if terms.bits is not None:
+            x = with_bits(x, shots)
+            src, dst = (
+                torch.cat([src, terms.bits[0, :, None]], 1),
+                torch.cat([dst, terms.bits[1, :, None]], 1),
+            )
+        mixed = view.by_source.spread(functional.linear(x, src))
         # In place: on a CPU, fresh memory costs more than the sums, and no gradient needs the terms.
-        return mixed.add_(self.dst(x).index_select(1, view.target)).add_(e)
+        mixed.add_(view.by_target.spread(functional.linear(x, dst)))
+        both = mixed.view(mixed.shape[0], 2, view.n_edges, mixed.shape[2])
+        both.add_(edges.shared(shots, terms, view)[:, None])
+        return mixed
 
-    def forward(self, x: Tensor, e: Tensor, view: GraphView) -> Tensor:
+    def forward(self, x: Tensor, edges: EdgeFeatures, shots: Shots, view: GraphView) -> Tensor:
         raise NotImplementedError
 
 
-class Mlp(Message):
+class SiluMessage(Message):
+    """A message that `fused_messages` can make and add up on a CPU."""
+
+    rule: str
+
+    def summed(self, x: Tensor, edges: EdgeFeatures, shots: Shots, view: GraphView) -> Tensor:
+        """The sum of the messages that enter each node: [batch, n_nodes, hidden]."""
+        from autoqec.decoders.modules.fused_messages import sum_of_messages
+
+        terms = edges.terms(view)
+        weight = torch.cat([self.src.weight, self.dst.weight, *self.carried()])
+        inputs = x
+        if terms.bits is not None:
+            inputs = with_bits(x, shots)
+            column = functional.pad(terms.bits.flatten(), (0, len(weight) - terms.bits.numel()))
+            weight = torch.cat([weight, column[:, None]], dim=1)
+        ends = functional.linear(inputs, weight)
+        return sum_of_messages(self.rule, view, ends, shots.values, terms.values, terms.static, self.hidden)
+
+    def carried(self) -> list[Tensor]:
+        """What takes x to the part of a message that is passed on as it is."""
+        return []
+
+
+class Mlp(SiluMessage):
     """silu(A x_src + B x_dst + e)."""
 
-    def forward(self, x: Tensor, e: Tensor, view: GraphView) -> Tensor:
-        return functional.silu(self.mixed(x, e, view))
+    rule = "mlp"
+
+    def forward(self, x: Tensor, edges: EdgeFeatures, shots: Shots, view: GraphView) -> Tensor:
+        return functional.silu(self.mixed(x, edges, shots, view))
 
 
-class GatedMlp(Message):
+class GatedMlp(SiluMessage):
     """silu(content) * sigmoid(gate), each an MLP of its own."""
 
     edge_parts = 2
+    rule = "gated_mlp"
 
-    def forward(self, x: Tensor, e: Tensor, view: GraphView) -> Tensor:
-        content, gate = self.mixed(x, e, view).chunk(2, dim=-1)
+    def forward(self, x: Tensor, edges: EdgeFeatures, shots: Shots, view: GraphView) -> Tensor:
+        content, gate = self.mixed(x, edges, shots, view).chunk(2, dim=-1)
         return functional.silu(content) * torch.sigmoid(gate)
 
 
-class ResidualMlp(Message):
+class ResidualMlp(SiluMessage):
     """x_src + silu(A x_src + B x_dst + e)."""
 
-    def forward(self, x: Tensor, e: Tensor, view: GraphView) -> Tensor:
-        return x.index_select(1, view.source) + functional.silu(self.mixed(x, e, view))
+    rule = "residual_mlp"
+
+    def carried(self) -> list[Tensor]:
+        return [torch.eye(self.hidden, device=self.src.weight.device)]
+
+    def forward(self, x: Tensor, edges: EdgeFeatures, shots: Shots, view: GraphView) -> Tensor:
+        return view.by_source.spread(x) + functional.silu(self.mixed(x, edges, shots, view))
 
 
 class NormalizedMlp(Message):
@@ -72,8 +117,8 @@ class NormalizedMlp(Message):
         super().__init__(hidden)
         self.norm = nn.LayerNorm(hidden)
 
-    def forward(self, x: Tensor, e: Tensor, view: GraphView) -> Tensor:
-        return functional.silu(self.norm(self.mixed(x, e, view)))
+    def forward(self, x: Tensor, edges: EdgeFeatures, shots: Shots, view: GraphView) -> Tensor:
+        return functional.silu(self.norm(self.mixed(x, edges, shots, view)))
 
 
 class GruCell(Message):
@@ -83,14 +128,14 @@ class GruCell(Message):
 
     edge_parts = 3
 
-    def forward(self, x: Tensor, e: Tensor, view: GraphView) -> Tensor:
-        state = self.src(x).index_select(1, view.source)
-        given = self.dst(x).index_select(1, view.target) + e
-        state_rz, state_n = state.split([2 * self.hidden, self.hidden], dim=-1)
-        given_rz, given_n = given.split([2 * self.hidden, self.hidden], dim=-1)
+    def forward(self, x: Tensor, edges: EdgeFeatures, shots: Shots, view: GraphView) -> Tensor:
+        state = view.by_source.spread(self.src(x))
+        given = view.by_target.spread(self.dst(x)) + edges(shots, view)
+        state_rz, state_n = torch.split(state, [2 * self.hidden, self.hidden], dim=-1)
+        given_rz, given_n = torch.split(given, [2 * self.hidden, self.hidden], dim=-1)
         reset, keep = torch.sigmoid(state_rz + given_rz).chunk(2, dim=-1)
         fresh = torch.tanh(given_n + reset * state_n)
-        return fresh + keep * (x.index_select(1, view.source) - fresh)
+        return fresh + keep * (view.by_source.spread(x) - fresh)
 
 
 class Attention(Message):
@@ -101,13 +146,13 @@ class Attention(Message):
         self.value = nn.Linear(hidden, hidden, bias=False)
 
     def scores(self, x: Tensor, view: GraphView) -> Tensor:
-        query, key = self.dst(x).index_select(1, view.target), self.src(x).index_select(1, view.source)
+        query, key = view.by_target.spread(self.dst(x)), view.by_source.spread(self.src(x))
         scores: Tensor = (query * key).sum(dim=-1, keepdim=True) * self.hidden**-0.5
         return scores
 
-    def forward(self, x: Tensor, e: Tensor, view: GraphView) -> Tensor:
+    def forward(self, x: Tensor, edges: EdgeFeatures, shots: Shots, view: GraphView) -> Tensor:
         weight = view.by_target.softmax(self.scores(x, view))
-        value: Tensor = self.value(x).index_select(1, view.source) + e
+        value: Tensor = view.by_source.spread(self.value(x)) + edges(shots, view)
         return weight * value
 
 
@@ -136,8 +181,8 @@ class EdgeAttention(Message):
         super().__init__(hidden)
         self.score = nn.Linear(hidden, 1, bias=False)
 
-    def forward(self, x: Tensor, e: Tensor, view: GraphView) -> Tensor:
-        content, mark = self.mixed(x, e, view).chunk(2, dim=-1)
+    def forward(self, x: Tensor, edges: EdgeFeatures, shots: Shots, view: GraphView) -> Tensor:
+        content, mark = self.mixed(x, edges, shots, view).chunk(2, dim=-1)
         return view.by_target.softmax(self.score(functional.leaky_relu(mark, 0.2))) * content
 
 
@@ -148,9 +193,14 @@ class CustomMessage(nn.Module):
         super().__init__()
         self.call = call
 
-    def forward(self, x: Tensor, e: Tensor, view: GraphView) -> Tensor:
-        out: Tensor = self.call(x.index_select(1, view.source), x.index_select(1, view.target), e)
+    def forward(self, x: Tensor, edges: EdgeFeatures, shots: Shots, view: GraphView) -> Tensor:
+        out: Tensor = self.call(view.by_source.spread(x), view.by_target.spread(x), edges(shots, view))
         return out
+
+
+def with_bits(x: Tensor, shots: Shots) -> Tensor:
+    """[batch, n_nodes, hidden + 1]: the syndrome as one more feature of the nodes."""
+    return torch.cat([x, shots.bits[..., None]], dim=-1)
 
 
 MESSAGES: dict[str, type[Message]] = {

@@ -7,10 +7,11 @@ One iteration, with m the messages from faults to checks, s the syndrome and w, 
     q  = (1 - u) prior + u q_before + sum of c over the fault's links                memory u, if any
     m  = q - c
 
-The answer is a learned sum of the posteriors q of all iterations, which starts as the mean over the last four: flooding
-propagation oscillates with period two, and the mean of consecutive posteriors decodes better than any single one.
+The answer is a learned sum of the posteriors q of all iterations, which starts as the mean over the second half of them.
+Flooding propagation oscillates with period two: damping calms it, and the mean of consecutive posteriors decodes better
+than any single one. On BB72 the two together make half as many failures as neither.
 
-Untrained (w = 1, g = 0, u = 0) this is plain belief propagation, a strong start: training moves on from there.
+Untrained (w = 1, g = 0.4, u = 0) this is damped belief propagation, a strong start: training moves on from there.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ from autoqec.decoders.dsl_schema import NeuralBpSpec
 from autoqec.decoders.modules.structure import TannerLinks, phi
 
 CLIP = 25.0
-AVERAGED = 4
+DAMPING = 0.4
+"""Where damping starts, and where it stays when it is `fixed`."""
+
 _FLOOR = 1e-7
 
 
@@ -36,6 +39,7 @@ class LearnedBP(nn.Module):
     """
 
     fused: bool = True
+    damping: Tensor
 
     def __init__(self, spec: NeuralBpSpec, links: TannerLinks) -> None:
         super().__init__()
@@ -43,11 +47,14 @@ class LearnedBP(nn.Module):
         self.links = links
         rows = {"per_layer": 1, "per_check": links.n_checks, "none": links.n_links}[spec.weight_sharing]
         self.weight = nn.Parameter(torch.ones(spec.iterations, rows))
-        dampings = {"fixed": 0, "learnable_scalar": 1, "learnable_per_iter": spec.iterations}[spec.damping]
-        self.damping = nn.Parameter(torch.zeros(dampings)) if dampings else None
+        damping = torch.full((spec.iterations if spec.damping == "learnable_per_iter" else 1,), DAMPING)
+        if spec.damping == "fixed":
+            self.register_buffer("damping", damping, persistent=False)
+        else:
+            self.damping = nn.Parameter(damping)
         self.memory = nn.Parameter(torch.zeros(links.n_faults)) if spec.memory == "learnable" else None
         self.attention = LinkAttention(spec.attention_heads) if spec.attention_aug else None
-        averaged = min(AVERAGED, spec.iterations)
+        averaged = (spec.iterations + 1) // 2
         self.readout = nn.Parameter(torch.zeros(spec.iterations))
         with torch.no_grad():
             self.readout[-averaged:] = 1.0 / averaged
@@ -66,7 +73,7 @@ class LearnedBP(nn.Module):
             check = self._checks(message, sign) * self._weight(i)
             if self.attention is not None:
                 check = check * self.attention(check, message)
-            if before is not None and self.damping is not None:
+            if before is not None:
                 g = self.damping[i if len(self.damping) > 1 else 0]
                 check = (1 - g) * check + g * before
             before = check
@@ -100,9 +107,10 @@ class LearnedBP(nn.Module):
             syndrome.to(prior.dtype),
             prior,
             weight.expand(-1, self.links.n_links),
-            None if self.damping is None else self.damping.expand(self.spec.iterations),
+            self.damping.expand(self.spec.iterations),
             self.memory,
             self.readout,
+            threads=torch.get_num_threads(),
         )
 
     def _weight(self, iteration: int) -> Tensor:
@@ -122,9 +130,12 @@ class LearnedBP(nn.Module):
             # A padded link carries +CLIP: it is never the smallest.
             pad = message.new_full((1, message.shape[1]), CLIP)
             rows = torch.cat([size, pad])[links.links_of_check]
-            two = rows.topk(min(2, rows.shape[1]), dim=1, largest=False).values
-            smallest, second = two[:, 0][links.check], two[:, -1][links.check]
-            return signs * torch.where(size <= smallest, second, smallest)
+            two = rows.topk(min(2, rows.shape[1]), dim=1, largest=False)
+            smallest, second = two.values[:, 0][links.check], two.values[:, -1][links.check]
+            # By its place and not by its size: a compiler may round the two sides of a comparison apart.
+            place = links.links_of_check.gather(1, two.indices[:, 0])[links.check]
+            is_smallest = place == torch.arange(links.n_links, device=place.device)[:, None]
+            return signs * torch.where(is_smallest, second, smallest)
         part = phi(size.clamp(2 * _FLOOR, CLIP))
         total = links.by_check.sum(part[None])[0]
         return signs * phi((total[links.check] - part).clamp(min=2 * _FLOOR))

@@ -79,8 +79,30 @@ class ProblemPredecoder(PredecoderModule):
     def fault_probabilities(self, syndrome: Tensor, ctx: dict[str, Any]) -> Tensor:
         return torch.sigmoid(-self.fault_log_odds(syndrome, ctx)).T
 
+    def compile_network(self, backend: str = "inductor") -> None:
+        """Compiles the graph network in place, for training; weights and their names stay.
+
+        Belief propagation is left out: a compiler that computes its forward pass once more, rounded differently, gives
+        gradients that are wrong by orders of magnitude where messages are close to zero.
+        """
+        for part in self.children():
+            if isinstance(part, GraphNet):
+                part.compile(dynamic=False, backend=backend)
+
+    def backend_weights(self, syndrome: Tensor, ctx: dict[str, Any]) -> Tensor:
+        """The log-odds that the backend decodes with: [batch, n_edges] of a matching graph, else [batch, n_faults]."""
+        weights = self.edge_log_odds(syndrome, ctx)
+        return self.fault_log_odds(syndrome, ctx).T if weights is None else weights
+
     def _prior(self, syndrome: Tensor, ctx: dict[str, Any]) -> Tensor:
         return prior_rows(ctx, self.prior, syndrome.shape[0])  # not len(): export would fix the batch
+
+    def _edge_prior(self, edges: GraphEdges, syndrome: Tensor, ctx: dict[str, Any]) -> Tensor:
+        """[n_edges, batch]; a prior that is common to all shots is folded once."""
+        given = ctx.get("prior_p")
+        if given is None or given.ndim == 1:
+            return edges.from_faults(prior_rows(ctx, self.prior, 1)).expand(-1, syndrome.shape[0])
+        return edges.from_faults(self._prior(syndrome, ctx))
 
 
 class NeuralBpPredecoder(ProblemPredecoder):
@@ -91,13 +113,15 @@ class NeuralBpPredecoder(ProblemPredecoder):
         self.links = TannerLinks(problem)
         self.bp = LearnedBP(dsl.neural_bp, self.links)
         self.head = BeliefHead(dsl.head)
-        rows = self.edges.n_edges if self.edges is not None else problem.n_faults
+        # What is mixed is what acts: the weights of a matching backend, else the faults.
+        self.mixes_edges = self.edges is not None and dsl.output_mode == "soft_priors"
+        rows = self.edges.n_edges if self.edges is not None and self.mixes_edges else problem.n_faults
         self.mix = PriorMix(rows) if dsl.neural_bp.prior_mix else None
 
     def fault_log_odds(self, syndrome: Tensor, ctx: dict[str, Any]) -> Tensor:
         prior = self._prior(syndrome, ctx)
         beliefs: Tensor = self.head(self.bp(syndrome.T, prior), prior)
-        if self.mix is not None and self.edges is None:
+        if self.mix is not None and not self.mixes_edges:
             beliefs = self.mix(beliefs, prior)
         return beliefs
 
@@ -105,8 +129,8 @@ class NeuralBpPredecoder(ProblemPredecoder):
         if self.edges is None:
             return None
         beliefs = self.edges.from_faults(self.fault_log_odds(syndrome, ctx))
-        if self.mix is not None:
-            beliefs = self.mix(beliefs, self.edges.from_faults(self._prior(syndrome, ctx)))
+        if self.mix is not None and self.mixes_edges:
+            beliefs = self.mix(beliefs, self._edge_prior(self.edges, syndrome, ctx))
         return beliefs.T
 
 
@@ -121,8 +145,9 @@ class GnnPredecoder(ProblemPredecoder):
         self.net = GraphNet(dsl.gnn, self.view, dsl.head, edge_inputs=1)
 
     def _base(self, syndrome: Tensor, ctx: dict[str, Any]) -> Tensor:
-        prior = self._prior(syndrome, ctx)
-        return self.edges.from_faults(prior) if self.edges is not None else prior
+        if self.edges is None:
+            return self._prior(syndrome, ctx)
+        return self._edge_prior(self.edges, syndrome, ctx)
 
     def _residual(self, syndrome: Tensor, base: Tensor) -> Tensor:
         residual: Tensor = self.net(syndrome, base.T[..., None] / _SCALE)
@@ -159,10 +184,9 @@ class HybridPredecoder(NeuralBpPredecoder):
 
     def fault_log_odds(self, syndrome: Tensor, ctx: dict[str, Any]) -> Tensor:
         beliefs = super().fault_log_odds(syndrome, ctx)
-        prior = self._prior(syndrome, ctx)
         if self.edges is None:
-            return self._with_residual(syndrome, beliefs, prior)
-        on_edges, edge_prior = self.edges.from_faults(beliefs), self.edges.from_faults(prior)
+            return self._with_residual(syndrome, beliefs, self._prior(syndrome, ctx))
+        on_edges, edge_prior = self.edges.from_faults(beliefs), self._edge_prior(self.edges, syndrome, ctx)
         shift = self._with_residual(syndrome, on_edges, edge_prior) - on_edges
         shift = torch.cat([shift, shift.new_zeros(1, shift.shape[1])])
         return beliefs + shift[self.edges.edges_of_fault].sum(dim=1)
@@ -170,10 +194,9 @@ class HybridPredecoder(NeuralBpPredecoder):
     def edge_log_odds(self, syndrome: Tensor, ctx: dict[str, Any]) -> Tensor | None:
         if self.edges is None:
             return None
-        prior = self._prior(syndrome, ctx)
         beliefs = self.edges.from_faults(NeuralBpPredecoder.fault_log_odds(self, syndrome, ctx))
-        edge_prior = self.edges.from_faults(prior)
-        if self.mix is not None:
+        edge_prior = self._edge_prior(self.edges, syndrome, ctx)
+        if self.mix is not None and self.mixes_edges:
             beliefs = self.mix(beliefs, edge_prior)
         return self._with_residual(syndrome, beliefs, edge_prior).T
 

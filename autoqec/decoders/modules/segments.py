@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -75,6 +76,9 @@ class Segments(nn.Module):
         return joined if self.in_order else joined.index_select(1, self.position)
 
     def sum(self, values: Tensor) -> Tensor:
+        return _linear(values, self._sum, self._spread)
+
+    def _sum(self, values: Tensor) -> Tensor:
         return self._fold(values, 0.0, lambda rows: rows.sum(dim=2))
 
     def mean(self, values: Tensor) -> Tensor:
@@ -86,6 +90,9 @@ class Segments(nn.Module):
 
     def spread(self, groups: Tensor) -> Tensor:
         """[batch, n_groups, width] -> [batch, n_rows, width]: each row gets the value of its group."""
+        return _linear(groups, self._spread, self._sum)
+
+    def _spread(self, groups: Tensor) -> Tensor:
         return groups.index_select(1, self.key)
 
     def softmax(self, scores: Tensor) -> Tensor:
@@ -93,6 +100,28 @@ class Segments(nn.Module):
         top = self.max(scores.detach())
         weights = torch.exp(scores - self.spread(top))
         return weights / self.spread(self.sum(weights).clamp(min=1e-20))
+
+
+Map = Callable[[Tensor], Tensor]
+
+
+def _linear(values: Tensor, there: Map, back: Map) -> Tensor:
+    """there(values), whose gradient is `back`, its transpose: torch, which sees gathers only, would scatter it."""
+    if torch.compiler.is_compiling() or not values.requires_grad:
+        return there(values)
+    out: Tensor = _Linear.apply(values, there, back)  # type: ignore[no-untyped-call]
+    return out
+
+
+class _Linear(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, values: Tensor, there: Map, back: Map) -> Tensor:
+        ctx.there, ctx.back = there, back
+        return there(values)
+
+    @staticmethod
+    def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor, None, None]:
+        return _linear(upstream[0], ctx.back, ctx.there), None, None
 
 
 def _cuts(count: npt.NDArray[np.integer]) -> list[int]:

@@ -116,7 +116,7 @@ class GraphEdges(nn.Module):
 def phi(x: Tensor) -> Tensor:
     """-log tanh(x / 2) of positive numbers, its own inverse, for arguments kept within [2e-7, 25]: at most 16.1.
 
-    Written in exp(-x), it keeps the small values of large arguments, and has no step that an exporter rounds to zero.
+    Written in exp(x) - 1, it is exact to rounding at both ends, where 1 - exp(-x) or tanh(x / 2) have lost their digits. An
+    exporter that spells out exp(x) - 1 never gets zero here.
     """
-    e = torch.exp(-x.clamp(2e-7, 25.0))
-    return torch.log1p(e) - torch.log1p(-e)
+    return torch.log1p(2.0 / torch.expm1(x.clamp(2e-7, 25.0)))

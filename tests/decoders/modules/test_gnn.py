@@ -1,4 +1,4 @@
-"""GraphNet: every option lives, every shot stands alone, an untrained net adds nothing."""
+"""GraphNet and its parts; what holds for every predecoder is in test_conformance."""
 
 import copy
 from typing import get_args
@@ -20,11 +20,6 @@ SMALL = {"layers": 2, "hidden_dim": 8}
 OPTIONS = [
     *({"message_fn": name} for name in MESSAGES),
     *({"aggregation": name} for name in AGGREGATIONS),
-    *({"normalization": name} for name in NORMALIZATIONS),
-    {"residual": False},
-    {"normalization": "edge_norm", "aggregation": "max", "message_fn": "gru_cell", "residual": False},
-    {"edge_features": ["syndrome_bit"]},
-    {"edge_features": ["distance"]},
 ]
 IDS = ["-".join(str(v) for v in option.values()) for option in OPTIONS]
 
@@ -63,44 +58,39 @@ def test_registries_and_schema_name_the_same_options():
     assert set(HEADS) == set(get_args(dsl_schema.Head))
 
 
-@pytest.mark.parametrize("options", OPTIONS, ids=IDS)
-@pytest.mark.parametrize("view_name", ["matching_view", "tanner_view"])
-def test_conformance(options, view_name, request):
-    view = request.getfixturevalue(view_name)
-    net = make(view, **options)
-    syndrome, values = inputs(view)
-    out = net(syndrome, values)
-    assert out.shape == (5, view.n_outputs)
-    assert out.dtype == torch.float32
-    assert out.std() > 1e-4
-    assert torch.equal(out, net(syndrome, values))
-    for batch in (0, 1):
-        assert net(syndrome[:batch], values[:batch]).shape == (batch, view.n_outputs)
-    adversarial = torch.stack([torch.zeros(view.n_checks), torch.ones(view.n_checks)])
-    for scale in (0.0, 100.0):
-        assert torch.isfinite(net(adversarial, scale * values[:2])).all()
+def by_the_formula(net, view, syndrome, values):
+    """The docstring of `gnn`, edge by edge, for mlp messages that are added up."""
+    bits = torch.nn.functional.pad(syndrome, (0, view.n_nodes - view.n_checks))
+    e = torch.cat([bits[:, view.source, None], bits[:, view.target, None], values[:, view.output_of]], dim=-1)
 
+    def features(part):
+        return part.per_shot(e) + part.static(view.static[:, part.columns])
 
-@pytest.mark.parametrize("training", [True, False])
-@pytest.mark.parametrize("options", OPTIONS, ids=IDS)
-def test_each_shot_depends_on_its_own_row_alone(options, training, matching_view):
-    net = make(matching_view, **options).train(training)
-    syndrome, values = inputs(matching_view)
-    foreign_syndrome, foreign_values = inputs(matching_view, seed=9)
-    foreign_syndrome[0], foreign_values[0] = syndrome[0], values[0]
+    def added(rows, at, n):
+        return rows.new_zeros(len(rows), n, rows.shape[2]).index_add(1, at, rows)
 
-    def run(syndrome, values):
-        return copy.deepcopy(net)(syndrome, values)
-
-    out = run(syndrome, values)
-    tolerance = {"rtol": 1e-4, "atol": 1e-5}
-    torch.testing.assert_close(
-        run(foreign_syndrome, 50 * foreign_values)[0], run(syndrome, 50 * values)[0], **tolerance
+    others = net.other.expand(len(bits), view.n_nodes - view.n_checks, -1)
+    x = torch.cat([net.check(syndrome[..., None]), others], dim=1)
+    for part in net.rounds:
+        m = part.message.src(x)[:, view.source] + part.message.dst(x)[:, view.target] + features(part.edges)
+        told = added(torch.nn.functional.silu(m), view.target, view.n_nodes)
+        x = part.norm(x + torch.nn.functional.silu(part.take(told)))
+    ones = torch.ones(1, view.n_directed, 1, dtype=x.dtype)
+    edge = added(features(net.edges), view.output_of, view.n_outputs) / added(
+        ones, view.output_of, view.n_outputs
     )
-    torch.testing.assert_close(run(foreign_syndrome, foreign_values)[0], out[0], **tolerance)
-    torch.testing.assert_close(run(syndrome[2:3], values[2:3])[0], out[2], **tolerance)
-    order = torch.tensor([4, 2, 0, 1, 3])
-    torch.testing.assert_close(run(syndrome[order], values[order]), out[order], **tolerance)
+    u, v = view.nodes_of_output.T
+    head = net.head
+    return head.after(head.first(torch.cat([x[:, u], x[:, v], edge], dim=-1))).squeeze(-1)
+
+
+@pytest.mark.parametrize("head", list(HEADS))
+@pytest.mark.parametrize("view_name", ["matching_view", "tanner_view"])
+def test_the_net_is_what_its_formula_says(head, view_name, request):
+    view = copy.deepcopy(request.getfixturevalue(view_name)).double()
+    net = make(view, head=head).double()
+    syndrome, values = (tensor.double() for tensor in inputs(view))
+    torch.testing.assert_close(net(syndrome, values), by_the_formula(net, view, syndrome, values))
 
 
 def test_batch_statistics_are_those_of_earlier_batches(matching_view):
@@ -129,35 +119,6 @@ def test_an_untrained_net_adds_nothing_and_still_learns(head, matching_view):
     assert all(p.grad is not None and torch.isfinite(p.grad).all() for p in net.parameters())
     assert net.rounds[0].edges.per_shot.weight.grad.abs().sum() > 0
     assert net(syndrome, values).abs().sum() > 0
-
-
-def outputs_or_layout(net, view):
-    """Different layouts are different models; equal ones must differ in what they answer."""
-    out = net(*inputs(view))
-    return sorted((n, tuple(p.shape)) for n, p in net.named_parameters()), out
-
-
-@pytest.mark.parametrize(
-    "choices",
-    [
-        [{"message_fn": name} for name in MESSAGES],
-        [{"aggregation": name} for name in AGGREGATIONS],
-        [{"message_fn": "gru_cell", "aggregation": name} for name in AGGREGATIONS],
-        [{"normalization": name} for name in NORMALIZATIONS],
-        [{"residual": True}, {"residual": False}],
-        [{"layers": 1}, {"layers": 2}, {"layers": 3}],
-        [{"head": name} for name in HEADS],
-        [{}, *({"edge_features": [name]} for name in get_args(dsl_schema.EdgeFeature))],
-    ],
-    ids=lambda choices: "-".join(choices[-1]),
-)
-def test_every_option_is_alive(choices, matching_view):
-    seen = []
-    for choice in choices:
-        layout, out = outputs_or_layout(make(matching_view, **choice), matching_view)
-        for other_layout, other in seen:
-            assert layout != other_layout or not torch.allclose(out, other, atol=1e-4), choice
-        seen.append((layout, out))
 
 
 @pytest.mark.parametrize("view_name", ["matching_view", "tanner_view"])
@@ -190,28 +151,7 @@ def test_view_segments_agree_with_scattered_sums(matching_view, tanner_view):
         assert view.by_target.padded_rows < 2 * view.n_directed
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {},
-        {"message_fn": "attention", "aggregation": "max"},
-        {"aggregation": "set_transformer", "normalization": "batch"},
-    ],
-    ids=["default", "attention", "set_transformer"],
-)
-def test_export_round_trip_at_other_batch_sizes(options, matching_view):
-    net = make(matching_view, **options)
-    batch = torch.export.Dim("batch", min=2, max=4096)
-    exported = torch.export.export(
-        net, inputs(matching_view), dynamic_shapes=({0: batch}, {0: batch})
-    ).module()
-    other = inputs(matching_view, batch=7, seed=4)
-    torch.testing.assert_close(exported(*other), net(*other))
-
-
-@pytest.mark.parametrize(
-    "options", OPTIONS[: len(MESSAGES) + len(AGGREGATIONS)], ids=IDS[: len(MESSAGES) + len(AGGREGATIONS)]
-)
+@pytest.mark.parametrize("options", OPTIONS, ids=IDS)
 def test_bfloat16_autocast_stays_close(options, matching_view):
     net = make(matching_view, **options)
     syndrome, values = inputs(matching_view)
