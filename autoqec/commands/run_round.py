@@ -34,6 +34,7 @@ from autoqec.commands.output import print_table
     type=click.FloatRange(min=0),
     help="Most memory a training batch may need. Default: what is free.",
 )
+@click.option("--compile", "torch_compile", is_flag=True, help="Train with a compiled graph network (torch.compile).")
 @click.option("--code-cwd", help="Absolute path of the worktree whose code runs; start the command in it.")
 @click.option("--branch", help="Branch of the worktree.")
 @click.option("--fork-from", multiple=True, help="Parent branch; repeat it for a compose round.")
@@ -66,6 +67,7 @@ def command(env_yaml: str, config_yaml: Path, round_dir: Path, as_json: bool, **
         "predecoder_config": read_yaml(config_yaml),
         "training_profile": options["profile"] or dsl.training.profile,
         "seed": options["seed"],
+        "torch_compile": options["torch_compile"],
         "round_dir": str(round_dir.resolve()),
         "code_cwd": options["code_cwd"],
         "branch": options["branch"],
@@ -111,6 +113,16 @@ def _print(metrics: Any) -> None:
             for row in metrics.per_p
         ],
     )
+    for row in metrics.baselines or ():
+        click.echo(
+            f"{row['plain']}: LER {row['ler_plain']:.4g}, {row['ratio'] or float('nan'):.3f} of the predecoder's on "
+            f"{row['shots']} shots ({row['ratio_low']:.3f} .. {row['ratio_high'] or float('inf'):.3f})"
+        )
+    if metrics.hard_flip is not None:
+        click.echo(
+            f"Syndrome density after hard flips: {metrics.hard_flip['residual_density']:.3f} of the raw one; "
+            f"backend {metrics.hard_flip['backend_speedup']:.2f} times faster on it"
+        )
     click.echo(f"Headline at p = {metrics.reference_p:g}. Training: {metrics.training_note}")
     for line in metrics.over_budget or ():
         click.echo(f"Over budget: {line}")

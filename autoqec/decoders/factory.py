@@ -14,7 +14,7 @@ from autoqec.io.hashing import sha256_file
 class PredecoderFactory:
     """The predecoder of a checkpoint in front of a backend; its identity is the checkpoint's hash.
 
-    device: where the network runs. On a GPU the backend takes all cores, so evaluate in one process.
+    order: of ordered statistics behind it. device: where the network runs. On a GPU the backend takes all cores, so evaluate in one process.
     """
 
     name: str
@@ -22,12 +22,12 @@ class PredecoderFactory:
     backend: str
     sha256: str
     device: str = "cpu"
+    order: int = 0
 
     @classmethod
-    def of(
-        cls, path: Path, backend: str, *, name: str = "predecoder", device: str = "cpu"
-    ) -> PredecoderFactory:
-        return cls(name, str(path.resolve()), backend, sha256_file(path), device)
+    def of(cls, path: Path, backend: str, *, device: str = "cpu", order: int = 0) -> PredecoderFactory:
+        name = f"predecoder-{order}" if order else "predecoder"
+        return cls(name, str(path.resolve()), backend, sha256_file(path), device, order)
 
     @property
     def identity(self) -> str:
@@ -45,5 +45,5 @@ class PredecoderFactory:
             torch.set_num_threads(1)
         threads = 1 if self.device == "cpu" else None
         return PredecoderPipeline(
-            module, make_backend(problem, self.backend), device=self.device, threads=threads
+            module, make_backend(problem, self.backend, self.order), device=self.device, threads=threads
         )

@@ -51,9 +51,18 @@ def _differ(a: sp.csc_array[Any], b: sp.csc_array[Any]) -> bool:
 
 
 class FaultSampler:
-    """Samples all problems of a sweep in equal parts; they must have the same faults, and differ in their priors."""
+    """Samples all problems of a sweep; they must have the same faults, and differ in their priors.
 
-    def __init__(self, problems: Sequence[DecodingProblem], device: torch.device | str) -> None:
+    shares: the part of the shots that each problem gets, in equal parts by default.
+    """
+
+    def __init__(
+        self,
+        problems: Sequence[DecodingProblem],
+        device: torch.device | str,
+        *,
+        shares: Sequence[float] | None = None,
+    ) -> None:
         first = problems[0]
         for other in problems[1:]:
             if other.h.shape != first.h.shape or _differ(other.h, first.h) or _differ(other.l, first.l):
@@ -63,6 +72,8 @@ class FaultSampler:
                     mend="use a sweep on which the noise model keeps its structure",
                 )
         self._device = torch.device(device)
+        parts = np.ones(len(problems)) if shares is None else np.asarray(shares)
+        self._cuts = np.concatenate([[0.0], np.cumsum(parts / parts.sum())])
         self._n_checks, self._n_faults, self._n_observables = (
             first.n_checks,
             first.n_faults,
@@ -85,7 +96,7 @@ class FaultSampler:
         """`size` shots, a function of (size, seed) on one device type."""
         generator = torch.Generator(self._device).manual_seed(seed % 2**63)
         n_p = len(self._priors)
-        bounds = [size * k // n_p for k in range(n_p + 1)]
+        bounds = [round(size * cut) for cut in self._cuts]
         faults, shots = [], []
         for k, (low, high) in enumerate(itertools.pairwise(bounds)):
             counts = torch.poisson(self._rates[k] * (high - low), generator=generator).long()

@@ -66,9 +66,11 @@ class MatchingPairs:
 
 
 class OsdPairs:
-    """Ordered statistics: the unconstrained answer where it is wrong, against the best of the true class.
+    """Ordered statistics: the cheapest of the true class against a wrong one.
 
-    The true class is imposed by adding the observables to the checks. Shots that are decoded right give no pair.
+    A class is imposed by adding the observables to the checks. The wrong one is the unconstrained answer where that is
+    wrong; where it is right, one observable is flipped, by turns: without such shots the loss would be lowest for a model
+    that says nothing at all.
     """
 
     def __init__(self, problem: DecodingProblem, threads: int | None, order: int = 0) -> None:
@@ -79,23 +81,28 @@ class OsdPairs:
         self._tied = OrderedStatistics(sp.csc_array(sp.vstack([problem.h, problem.l])), problem.l)
 
     def differences(self, detectors: U8, observables: U8, weights: F32) -> tuple[I8, npt.NDArray[np.bool_]]:
-        n, shots = self._problem.n_faults, len(detectors)
-        out = np.zeros((shots, n), dtype=np.int8)
-        found = unpack(
-            self._free.decode_to_faults(detectors, weights, order=self._order, threads=self._threads).faults,
-            n,
-        )
-        flips = (self._problem.l @ found.T).T & 1
-        actual = unpack(observables, self._problem.n_observables)
-        wrong = (flips != actual).any(axis=1)
-        if wrong.any():
-            syndromes = unpack(detectors, self._problem.n_checks)
-            stacked = pack(np.concatenate([syndromes[wrong], actual[wrong]], axis=1))
-            tied = self._tied.decode_to_faults(
-                stacked, weights[wrong], order=self._order, threads=self._threads
-            )
-            out[wrong] = unpack(tied.faults, n).astype(np.int8) - found[wrong].astype(np.int8)
-        return out, wrong
+        n, classes = self._problem.n_faults, self._problem.n_observables
+        actual = unpack(observables, classes)
+        syndromes = unpack(detectors, self._problem.n_checks)
+        found = unpack(self._faults(self._free, detectors, weights), n)
+        right = (actual == (self._problem.l @ found.T).T & 1).all(axis=1)
+        true, wrong = found.copy(), found
+        if not right.all():
+            true[~right] = self._of_class(syndromes[~right], actual[~right], weights[~right])
+        if right.any():
+            other = actual[right].copy()
+            other[np.arange(len(other)), np.arange(len(other)) % classes] ^= 1
+            wrong[right] = self._of_class(syndromes[right], other, weights[right])
+        return true.astype(np.int8) - wrong.astype(np.int8), np.ones(len(true), dtype=np.bool_)
+
+    def _faults(self, statistics: OrderedStatistics, detectors: U8, weights: F32) -> U8:
+        return statistics.decode_to_faults(
+            detectors, weights, order=self._order, threads=self._threads
+        ).faults
+
+    def _of_class(self, syndromes: U8, observables: U8, weights: F32) -> U8:
+        stacked = pack(np.concatenate([syndromes, observables], axis=1))
+        return unpack(self._faults(self._tied, stacked, weights), self._problem.n_faults)
 
     def is_hard(self, detectors: U8, observables: U8, threshold: float) -> npt.NDArray[np.bool_]:
         if detectors.shape[1] != width(self._problem.n_checks):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Protocol
 
@@ -12,20 +12,17 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from autoqec.decoders.modules.predecoders import ProblemPredecoder
-from autoqec.envs.packing import pack
-from autoqec.runner.data import Batch, FaultSampler
+from autoqec.runner.data import FaultSampler
 from autoqec.runner.gap import Pairs
+from autoqec.runner.hard_shots import HardShots, Seeds, packed
 from autoqec.runner.losses import Loss
 
-HARD_GAP = 7.0
-"""Shots whose plain gap is at least this carry no signal: their class is decided already (log-odds)."""
 
-_DRAW = 32_768  # shots looked through at a time
-_FILL_DRAWS = 400  # at most so many draws fill the buffer; later draws replace
-_REFRESH, _SLOT = 32, 4096  # every so many steps, up to so many shots are replaced
-
-Seeds = Callable[[int], int]
-"""From the number of a draw to its sampler seed."""
+def mixed_precision(device: torch.device) -> contextlib.AbstractContextManager[object]:
+    """bfloat16 for the matrix products of graph networks on a GPU; belief propagation has none and stays exact."""
+    if device.type == "cuda":
+        return torch.autocast("cuda", torch.bfloat16)
+    return contextlib.nullcontext()
 
 
 class Objective(Protocol):
@@ -52,90 +49,45 @@ class MarginalObjective:
         ctx = {"prior_p": batch.prior_p}
         if batch.faults is None:
             raise ValueError("marginal losses need fault labels")
-        log_odds, labels = module.fault_log_odds(batch.syndrome, ctx), batch.faults
-        if module.edges is not None and module.output_mode == "soft_priors":
-            weights = module.edge_log_odds(batch.syndrome, ctx)
-            if weights is not None:
-                log_odds, labels = weights.T, module.edges.labels(batch.faults)
-        loss = self._loss(log_odds, labels)
+        with mixed_precision(batch.syndrome.device):
+            if module.edges is not None and module.output_mode == "soft_priors":
+                log_odds, labels = (
+                    module.backend_weights(batch.syndrome, ctx).T,
+                    module.edges.labels(batch.faults),
+                )
+            else:
+                log_odds, labels = module.fault_log_odds(batch.syndrome, ctx), batch.faults
+        loss = self._loss(log_odds.float(), labels)
         loss.backward()  # type: ignore[no-untyped-call]
         return float(loss.detach())
 
 
 class GapObjective:
-    """`backend_gap` on a buffer of hard shots. Shots are used several times; every 32 steps some are replaced by fresh ones.
+    """`backend_gap` on hard shots.
 
     A batch is cut into parts. While the backend works on one part in its threads, the next part goes forward; gradients
     then flow part by part as the backend's answers arrive, so that device and backend work at the same time.
     """
 
-    def __init__(
-        self,
-        sampler: FaultSampler,
-        seeds: Seeds,
-        batch: int,
-        pairs: Pairs,
-        *,
-        hard_shots: int,
-        parts: int = 2,
-    ) -> None:
-        self._pairs, self._seeds, self._parts = pairs, seeds, min(parts, batch)
-        self._sampler = sampler
-        self._batch = batch
+    def __init__(self, shots: HardShots, batch: int, pairs: Pairs, *, parts: int = 2) -> None:
+        self.shots = shots
+        self._pairs, self._batch, self._parts = pairs, batch, min(parts, batch)
         self._pool = ThreadPoolExecutor(1)
-        self.buffer = self._fill(sampler, hard_shots)
-
-    def _fill(self, sampler: FaultSampler, wanted: int) -> Batch:
-        kept: list[Batch] = []
-        total, draw = 0, 0
-        while total < wanted and draw < _FILL_DRAWS:
-            kept.append(self._hard(draw))
-            total += len(kept[-1])
-            draw += 1
-        return Batch(
-            torch.cat([b.syndrome for b in kept])[:wanted],
-            torch.cat([b.observables for b in kept])[:wanted],
-            None,
-            torch.cat([b.which for b in kept])[:wanted],
-            kept[0].priors,
-        )
-
-    def _hard(self, draw: int) -> Batch:
-        """The hard ones among the shots of one draw."""
-        fresh = self._sampler.sample(_DRAW, self._seeds(draw))
-        hard = self._pairs.is_hard(_packed(fresh.syndrome), _packed(fresh.observables), HARD_GAP)
-        part = fresh.take(torch.from_numpy(np.flatnonzero(hard)).to(fresh.syndrome.device))
-        return Batch(part.syndrome, part.observables, None, part.which, part.priors)
 
     def prepare(self, step: int) -> None:
-        """Repeats the replacements that are still in the buffer when training goes on at `step`."""
-        first = max(1, step // _REFRESH - len(self.buffer) // _SLOT)
-        for count in range(first, (step - 1) // _REFRESH + 1):
-            self._replace(count)
-
-    def _replace(self, count: int) -> None:
-        fresh = self._hard(_FILL_DRAWS + count)
-        start = (count * _SLOT) % max(len(self.buffer) - _SLOT, 1)
-        size = min(_SLOT, len(fresh), len(self.buffer) - start)
-        self.buffer.syndrome[start : start + size] = fresh.syndrome[:size]
-        self.buffer.observables[start : start + size] = fresh.observables[:size]
-        self.buffer.which[start : start + size] = fresh.which[:size]
+        self.shots.resume(step)
 
     def step(self, module: ProblemPredecoder, index: int) -> float:
-        if index and index % _REFRESH == 0:
-            self._replace(index // _REFRESH)
-        device = self.buffer.syndrome.device
-        generator = torch.Generator().manual_seed(self._seeds(1_000_000 + index) % 2**63)
-        rows = torch.randint(len(self.buffer), (self._batch,), generator=generator).to(device)
+        self.shots.refresh(index)
+        buffer = self.shots.buffer
         waiting: list[tuple[Tensor, Future[Any]]] = []
-        for part in rows.chunk(self._parts):
-            batch = self.buffer.take(part)
-            weights = module.edge_log_odds(batch.syndrome, {"prior_p": batch.prior_p})
-            if weights is None:
-                weights = module.fault_log_odds(batch.syndrome, {"prior_p": batch.prior_p}).T
-            detached = np.ascontiguousarray(weights.detach().float().cpu().numpy())
+        for rows in self.shots.pick(self._batch, index).chunk(self._parts):
+            batch = buffer.take(rows)
+            with mixed_precision(batch.syndrome.device):
+                weights = module.backend_weights(batch.syndrome, {"prior_p": batch.prior_p}).float()
+            detached = np.ascontiguousarray(weights.detach().cpu().numpy())
             future = self._pool.submit(
-                self._pairs.differences, _packed(batch.syndrome), _packed(batch.observables), detached
+                self._pairs.differences, packed(batch.syndrome), packed(batch.observables), detached
             )
             waiting.append((weights, future))
         total = 0.0
@@ -145,11 +97,7 @@ class GapObjective:
             keep = torch.from_numpy(usable).to(weights.device)
             losses = F.softplus((weights * signed).sum(dim=1)) * keep
             loss = losses.sum() / self._batch
-            if loss.requires_grad and bool(keep.any()):
+            if loss.requires_grad and bool(usable.any()):
                 loss.backward()  # type: ignore[no-untyped-call]
             total += float(loss.detach())
         return total
-
-
-def _packed(bits: Tensor) -> np.ndarray[Any, np.dtype[np.uint8]]:
-    return pack(bits.cpu().numpy())

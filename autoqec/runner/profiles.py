@@ -12,7 +12,8 @@ class Profile:
     """train_share, val_share: of min_shots_train (per epoch) and min_shots_val (per p).
 
     train_seconds: training stops there, whatever the epochs. hard_shots: size of the hard-shot buffer of `backend_gap`.
-    select_shots: shots at the reference p on which the best of the training states is chosen.
+    select_shots: shots at the reference p on which the best of the training states is chosen. slow_shots: at most so many of
+    the validation shots go to baselines that take milliseconds a shot.
     """
 
     name: str
@@ -21,6 +22,7 @@ class Profile:
     train_seconds: float
     hard_shots: int
     select_shots: int
+    slow_shots: int
 
     def train_shots(self, protocol: EvalProtocol) -> int:
         return max(1, int(self.train_share * protocol.min_shots_train))
@@ -31,9 +33,21 @@ class Profile:
 
 PROFILES = {
     "dev": Profile(
-        "dev", train_share=0.1, val_share=0.2, train_seconds=480.0, hard_shots=60_000, select_shots=16_384
+        "dev",
+        train_share=0.1,
+        val_share=0.2,
+        train_seconds=480.0,
+        hard_shots=60_000,
+        select_shots=16_384,
+        slow_shots=2_000,
     ),
     "prod": Profile(
-        "prod", train_share=1.0, val_share=1.0, train_seconds=3600.0, hard_shots=400_000, select_shots=65_536
+        "prod",
+        train_share=1.0,
+        val_share=1.0,
+        train_seconds=3600.0,
+        hard_shots=400_000,
+        select_shots=65_536,
+        slow_shots=20_000,
     ),
 }

@@ -81,6 +81,8 @@ class RunnerConfig(BaseModel):
     commit_message: str | None = None
     env_yaml_path: str | None = None
     invocation_argv: list[str] | None = None
+    # addition: train with torch.compile
+    torch_compile: bool = False
 
     @model_validator(mode="after")
     def _worktree_fields_agree(self) -> Self:
@@ -134,9 +136,12 @@ class RoundMetrics(BaseModel):
     delta_vs_parent: float | None = Field(default=None, ge=-1.0, le=1.0)
     parent_ler: float | None = Field(default=None, ge=0.0, le=1.0)
     train_seed: int | None = Field(default=None, ge=0)
-    # additions: where the headline numbers were taken, all p of the sweep, and what goes beyond the soft budgets
+    # additions: where the headline numbers were taken, all p of the sweep, every baseline on the same shots at the
+    # reference p, what hard flips leave for the backend, and what goes beyond the soft budgets
     reference_p: float | None = None
     per_p: list[dict[str, Any]] | None = None
+    baselines: list[dict[str, Any]] | None = None
+    hard_flip: dict[str, float] | None = None
     over_budget: list[str] | None = None
     training_profile: str | None = None
     training_note: str | None = None

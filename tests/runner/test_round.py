@@ -1,9 +1,13 @@
 """Rounds as a user runs them: real training in a real child process, and every way to fail."""
 
+import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -18,6 +22,7 @@ from autoqec.envs.load import load_env
 from autoqec.errors import RunnerCallPathError
 from autoqec.runner.data import FaultSampler
 from autoqec.runner.gap import MatchingPairs
+from autoqec.runner.hard_shots import HardShots
 from autoqec.runner.objective import GapObjective
 from autoqec.runner.safety import Safety
 from autoqec.runner.schema import RoundMetrics, RunnerConfig
@@ -129,6 +134,45 @@ def test_a_round_past_its_deadline_is_killed(tmp_path) -> None:
     assert "8 s" in metrics.status_reason
 
 
+def test_a_process_that_the_system_kills_is_a_status(tmp_path) -> None:
+    """What the kernel does to a process that runs out of memory: SIGKILL, without a word."""
+
+    def strike() -> None:
+        log = tmp_path / "train.log"
+        while not (log.exists() and log.stat().st_size):
+            time.sleep(0.1)
+        for process in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                parent = (process / "stat").read_text().rpartition(")")[2].split()[1]
+                if (
+                    parent == str(os.getpid())
+                    and b"autoqec.runner.child" in (process / "cmdline").read_bytes()
+                ):
+                    os.kill(int(process.name), signal.SIGKILL)
+
+    killer = threading.Thread(target=strike, daemon=True)
+    killer.start()
+    metrics = run_round(config(tmp_path, **training(epochs=10_000)), small_env(), Safety(wall_clock_s=120))
+    killer.join()
+    assert metrics.status == "killed_by_safety"
+    assert "memory" in metrics.status_reason
+
+
+def test_baselines_stand_beside_the_round_on_its_shots(tmp_path) -> None:
+    metrics = run_round(config(tmp_path, **training(epochs=0)), small_env())
+    beside = {row["plain"]: row for row in metrics.baselines}
+    assert {"pymatching", "pymatching_correlated", "belief_matching"} <= beside.keys()
+    assert beside["pymatching"]["ler_plain"] == metrics.ler_plain_classical
+    assert all(row["ler_predecoder"] == metrics.ler_predecoder for row in beside.values())
+
+
+def test_hard_flips_report_what_they_leave_to_the_backend(tmp_path) -> None:
+    changes = {"output_mode": "hard_flip", "hard_flip": {"confidence": 0.7}, **training(epochs=0, loss="bce")}
+    metrics = run_round(config(tmp_path, **changes), small_env())
+    assert 0 < metrics.hard_flip["residual_density"] < 1
+    assert metrics.hard_flip["backend_speedup"] > 0
+
+
 def test_a_killed_training_goes_on_where_it_was(tmp_path) -> None:
     """Stopped at any step and called again, training ends in the very weights of one that was never stopped."""
     problem = small_env().problem(0.01)
@@ -137,7 +181,9 @@ def test_a_killed_training_goes_on_where_it_was(tmp_path) -> None:
     def start(folder: str, stop_at: int | None):
         (tmp_path / folder).mkdir(exist_ok=True)
         module = compile_predecoder(PredecoderDSL.model_validate(CONFIG), problem)
-        objective = GapObjective(sampler, lambda i: 77 + i, 64, MatchingPairs(problem, 1), hard_shots=3000)
+        pairs = MatchingPairs(problem, 1)
+        shots = HardShots(sampler, lambda i: 77 + i, pairs, size=600, draw=256)
+        objective = GapObjective(shots, 64, pairs)
 
         def progress(step: int, steps: int, loss: float) -> None:
             if step == stop_at:

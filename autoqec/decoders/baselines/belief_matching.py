@@ -66,4 +66,5 @@ ENTRY = Baseline(
     module="numba",
     distribution="autoqec",
     needs_graph=True,
+    fast=True,
 )

@@ -34,4 +34,5 @@ ENTRY = Baseline(
     module="pymatching",
     distribution="pymatching",
     needs_graph=True,
+    fast=True,
 )

@@ -12,4 +12,5 @@ ENTRY = Baseline(
     module="pymatching",
     distribution="pymatching",
     needs_graph=True,
+    fast=True,
 )

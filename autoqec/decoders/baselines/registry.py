@@ -24,7 +24,7 @@ class Baseline:
     """One entry: `build(problem, order)` makes the decoder; `order` is used where `has_order`.
 
     module, distribution: what has to be importable, and the name to install it by.
-    needs_graph: runs on graph-like problems only.
+    needs_graph: runs on graph-like problems only. fast: microseconds a shot, so it can go along on every shot.
     """
 
     name: str
@@ -33,6 +33,7 @@ class Baseline:
     module: str
     distribution: str
     needs_graph: bool = False
+    fast: bool = False
     has_order: bool = False
     note: str = ""
 

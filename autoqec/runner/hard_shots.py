@@ -1,0 +1,94 @@
+"""The shots that `backend_gap` learns from: those whose logical class is still open under the fixed weights.
+
+They are a fifth of all shots at the error rates of interest and carry all of the signal. A buffer holds many of them, and
+every step replaces a part of it by fresh ones, so that a shot is seen a few times and then never again. The draw for the
+next step is made in a thread of its own while the current step trains.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from autoqec.envs.packing import pack
+from autoqec.runner.data import Batch, FaultSampler
+from autoqec.runner.gap import Pairs
+
+HARD_GAP = 7.0
+"""Shots whose plain gap is at least this carry no signal: their class is decided already (log-odds)."""
+
+_FILL = 32_768  # shots looked through at a time to fill the buffer
+_FILL_DRAWS = 400  # at most so many draws fill it; later draws replace
+
+Seeds = Callable[[int], int]
+"""From the number of a draw to its sampler seed."""
+
+
+class HardShots:
+    """A buffer whose content is a function of the step: every draw has its own seed.
+
+    size: of the buffer; draw: shots looked through for each step.
+    """
+
+    def __init__(self, sampler: FaultSampler, seeds: Seeds, pairs: Pairs, *, size: int, draw: int) -> None:
+        self._sampler, self._seeds, self._pairs, self._draw = sampler, seeds, pairs, draw
+        self._pool = ThreadPoolExecutor(1)
+        self._next: tuple[int, Future[Batch]] | None = None
+        kept: list[Batch] = []
+        while sum(map(len, kept)) < size and len(kept) < _FILL_DRAWS:
+            kept.append(self._hard(len(kept), _FILL))
+        self.buffer = Batch(
+            torch.cat([b.syndrome for b in kept])[:size],
+            torch.cat([b.observables for b in kept])[:size],
+            None,
+            torch.cat([b.which for b in kept])[:size],
+            kept[0].priors,
+        )
+        self._slot = max(1, min(draw // 5, len(self.buffer) // 4))
+
+    def resume(self, step: int) -> None:
+        """Repeats the replacements that are still in the buffer when training goes on at `step`."""
+        for count in range(max(1, step - len(self.buffer) // self._slot - 1), step):
+            self.refresh(count)
+
+    def refresh(self, step: int) -> None:
+        """The buffer as it is at `step`, which is one more than the step before."""
+        if step == 0:
+            return
+        fresh = self._fresh(step)
+        self._next = (step + 1, self._pool.submit(self._hard, _FILL_DRAWS + step + 1, self._draw))
+        if not len(fresh):
+            return
+        # Always a whole slot, round and round: the last len / slot draws tell the whole content.
+        slot = torch.arange(self._slot, device=fresh.which.device)
+        rows, new = (step * self._slot + slot) % len(self.buffer), fresh.take(slot % len(fresh))
+        self.buffer.syndrome[rows] = new.syndrome
+        self.buffer.observables[rows] = new.observables
+        self.buffer.which[rows] = new.which
+
+    def pick(self, size: int, step: int) -> Tensor:
+        """Random rows of the buffer."""
+        generator = torch.Generator().manual_seed(self._seeds(1_000_000 + step) % 2**63)
+        rows = torch.randint(len(self.buffer), (size,), generator=generator)
+        return rows.to(self.buffer.syndrome.device)
+
+    def _fresh(self, step: int) -> Batch:
+        if self._next is not None and self._next[0] == step:
+            return self._next[1].result()
+        return self._hard(_FILL_DRAWS + step, self._draw)
+
+    def _hard(self, draw: int, size: int) -> Batch:
+        """The hard ones among the shots of one draw."""
+        fresh = self._sampler.sample(size, self._seeds(draw))
+        hard = self._pairs.is_hard(packed(fresh.syndrome), packed(fresh.observables), HARD_GAP)
+        part = fresh.take(torch.from_numpy(np.flatnonzero(hard)).to(fresh.syndrome.device))
+        return Batch(part.syndrome, part.observables, None, part.which, part.priors)
+
+
+def packed(bits: Tensor) -> np.ndarray[Any, np.dtype[np.uint8]]:
+    return pack(bits.to(torch.uint8).cpu().numpy())
