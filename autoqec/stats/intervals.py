@@ -83,3 +83,8 @@ def mcnemar_exact(b: int, c: int) -> float:
     if b + c == 0:
         return 1.0
     return min(1.0, 2 * float(bdtr(min(b, c), b + c, 0.5)))
+
+
+def mcnemar_one_sided(b: int, c: int) -> float:
+    """Exact one-sided McNemar p-value of "the second is no better": P(at least b of b + c | fair coin)."""
+    return float(bdtr(c, b + c, 0.5)) if b + c else 1.0

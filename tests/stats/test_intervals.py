@@ -17,6 +17,8 @@ def test_wilson_is_scipys(k: int, n: int) -> None:
 def test_mcnemar_is_a_sign_test(b: int, c: int) -> None:
     theirs = binomtest(b, b + c).pvalue if b + c else 1.0
     assert intervals.mcnemar_exact(b, c) == pytest.approx(theirs)
+    one_sided = binomtest(b, b + c, alternative="greater").pvalue if b + c else 1.0
+    assert intervals.mcnemar_one_sided(b, c) == pytest.approx(one_sided)
 
 
 def test_tango_agrees_with_the_published_example() -> None:

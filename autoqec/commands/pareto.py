@@ -1,0 +1,178 @@
+"""`autoqec pareto`: the fronts of runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from autoqec.commands.output import print_json, print_table
+from autoqec.errors import InputError
+
+if TYPE_CHECKING:
+    from autoqec.eval.pareto import Archive, ParetoRow
+
+
+@click.command()
+@click.argument("run_dirs", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--compare", is_flag=True, help="Runs side by side, against their joint front.")
+@click.option(
+    "--plot",
+    "plot_path",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write gain over FLOPs, e.g. front.png.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
+def command(run_dirs: tuple[Path, ...], compare: bool, plot_path: Path | None, as_json: bool) -> None:
+    """The verified rounds of each run that no other dominates, and their hypervolume.
+
+    A round dominates another if it costs no more FLOPs and parameters and its gain is higher beyond both
+    intervals. Compare runs of one environment only: gains of different codes or noise are not one scale.
+    """
+    from autoqec.eval.hypervolume import REFERENCE
+    from autoqec.eval.pareto import read_archive
+    from autoqec.layout import RunDir
+
+    if compare and len(run_dirs) < 2:
+        raise InputError("one run cannot be compared", where="--compare", mend="give two run folders or more")
+    if plot_path is not None and not plot_path.parent.is_dir():
+        raise InputError(
+            f"folder {plot_path.parent} does not exist", where=str(plot_path), mend="make it first"
+        )
+    archives: dict[str, Archive] = {}
+    for run_dir in run_dirs:
+        if not RunDir(run_dir).pareto.is_file():
+            raise InputError(
+                "has no pareto.json" if run_dir.is_dir() else "is not a folder",
+                where=str(run_dir),
+                mend="give the folder of a run in which a round was verified",
+            )
+        archives[str(run_dir)] = read_archive(run_dir)
+    if plot_path is not None:
+        from autoqec.eval.front_plot import plot_fronts
+
+        plot_fronts({name: archive.front for name, archive in archives.items()}, plot_path)
+    comparison = _compare(archives) if compare else None
+    if as_json:
+        found: dict[str, Any] = {
+            "reference": {
+                "delta": REFERENCE.delta,
+                "flops_per_syndrome": REFERENCE.flops_per_syndrome,
+                "n_params": REFERENCE.n_params,
+            },
+            "runs": [_summary(name, archive) for name, archive in archives.items()],
+        }
+        print_json(found if comparison is None else {**found, "compare": comparison})
+        return
+    if comparison is not None:
+        _print_comparison(comparison)
+    else:
+        for name, archive in archives.items():
+            _print_front(name, archive)
+    click.echo(
+        f"Hypervolume in LER x decades^2, from {REFERENCE.flops_per_syndrome:.0e} FLOPs "
+        f"and {REFERENCE.n_params:.0e} parameters."
+    )
+    if plot_path is not None:
+        click.echo(f"Wrote {plot_path}")
+
+
+def _summary(name: str, archive: Archive) -> dict[str, Any]:
+    from autoqec.eval.pareto import hypervolume, hypervolume_by_round
+
+    return {
+        "run": name,
+        "front": [row.model_dump(mode="json") for row in archive.front],
+        "dominated": len(archive.dominated),
+        "hypervolume": hypervolume(archive.front),
+        "hypervolume_by_round": [
+            {"round": last, "hypervolume": value} for last, value in hypervolume_by_round(archive.rows)
+        ],
+    }
+
+
+def _compare(archives: dict[str, Archive]) -> dict[str, Any]:
+    """Each run against the front of all rounds together."""
+    from autoqec.eval.pareto import front, hypervolume
+
+    everything = [row for archive in archives.values() for row in archive.front]
+    joint = {row.commit_sha for row in front(everything)}
+    return {
+        "joint_members": len(joint),
+        "joint_hypervolume": hypervolume(everything),
+        "runs": [
+            {
+                "run": name,
+                "members": len(archive.front),
+                "on_joint_front": sum(row.commit_sha in joint for row in archive.front),
+                "best_delta": archive.front[0].delta_vs_baseline_holdout if archive.front else None,
+                "best_delta_ci": list(archive.front[0].delta_ci) if archive.front else None,
+                "least_flops": min((row.flops_per_syndrome for row in archive.front), default=None),
+                "least_params": min((row.n_params for row in archive.front), default=None),
+                "hypervolume": hypervolume(archive.front),
+            }
+            for name, archive in archives.items()
+        ],
+    }
+
+
+def _print_front(name: str, archive: Archive) -> None:
+    from autoqec.eval.pareto import hypervolume_by_round, point_front
+
+    best = {row.commit_sha for row in point_front(archive.front)}
+    print_table(
+        f"{name}: {len(archive.front)} on the front, {len(archive.dominated)} dominated",
+        ("round", "commit", "branch", "gain in LER", "interval", "FLOPs", "parameters", "best as measured"),
+        [
+            (
+                row.round,
+                row.commit_sha[:8],
+                row.branch,
+                row.delta_vs_baseline_holdout,
+                _interval(row),
+                row.flops_per_syndrome,
+                row.n_params,
+                "yes" if row.commit_sha in best else "within noise",
+            )
+            for row in archive.front
+        ],
+    )
+    trail = ", ".join(f"{last}: {value:.4g}" for last, value in hypervolume_by_round(archive.rows))
+    click.echo(f"Hypervolume after round {trail}\n" if trail else "")
+
+
+def _interval(row: ParetoRow) -> str:
+    return f"{row.delta_ci[0]:.3g} .. {row.delta_ci[1]:.3g}"
+
+
+def _print_comparison(found: dict[str, Any]) -> None:
+    total = found["joint_hypervolume"]
+    print_table(
+        f"Joint front: {found['joint_members']} members, hypervolume {total:.4g}",
+        (
+            "run",
+            "members",
+            "on the joint front",
+            "best gain",
+            "interval",
+            "least FLOPs",
+            "least parameters",
+            "hypervolume",
+            "of the joint",
+        ),
+        [
+            (
+                run["run"],
+                run["members"],
+                run["on_joint_front"],
+                run["best_delta"],
+                "{:.3g} .. {:.3g}".format(*run["best_delta_ci"]) if run["best_delta_ci"] else "-",
+                run["least_flops"],
+                run["least_params"],
+                run["hypervolume"],
+                f"{run['hypervolume'] / total:.0%}" if total else "-",
+            )
+            for run in found["runs"]
+        ],
+    )

@@ -1,0 +1,229 @@
+"""The front: a strict partial order, the same whatever comes first, and only verified rounds on it."""
+
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autoqec.errors import InputError
+from autoqec.eval.hypervolume import REFERENCE, hypervolume, hypervolume_by_round, volume
+from autoqec.eval.pareto import Archive, ParetoRow, add, dominates, front, point_front, row_of
+from autoqec.eval.schema import VerifyReport
+
+
+def make(delta: float, half: float, flops: int, params: int, number: int = 1, **changes: Any) -> ParetoRow:
+    fields: dict[str, Any] = {
+        "round_attempt_id": f"attempt-{number}",
+        "commit_sha": f"{number:040x}",
+        "branch": f"exp/run/{number:02d}-x",
+        "delta_vs_baseline_holdout": delta,
+        "delta_ci": (delta - half, delta + half),
+        "paired_eval_bundle_id": f"bundle-{number}",
+        "flops_per_syndrome": flops,
+        "n_params": params,
+        "verdict": "VERIFIED",
+        "round": number,
+    }
+    return ParetoRow(**{**fields, **changes})
+
+
+@st.composite
+def rows(draw: st.DrawFn) -> list[ParetoRow]:
+    """Few values per axis, so that ties and dominance are common."""
+    shapes = draw(
+        st.lists(
+            st.tuples(
+                st.integers(1, 12), st.sampled_from([0.1, 1.0, 3.0]), st.integers(0, 4), st.integers(0, 4)
+            ),
+            max_size=14,
+        )
+    )
+    return [
+        make(delta * 1e-3, half * 1e-3, 10**flops, 10**params, number)
+        for number, (delta, half, flops, params) in enumerate(shapes, start=1)
+    ]
+
+
+def brute_force(candidates: list[ParetoRow]) -> set[str]:
+    """Commits of the rows for which no other is as cheap and better beyond both intervals."""
+    return {
+        row.commit_sha
+        for row in candidates
+        if not [
+            other
+            for other in candidates
+            if other.delta_ci[0] > row.delta_ci[1]
+            and not other.flops_per_syndrome > row.flops_per_syndrome
+            and not other.n_params > row.n_params
+        ]
+    }
+
+
+@given(rows(), st.randoms())
+def test_one_by_one_in_any_order_gives_the_brute_force_front(
+    candidates: list[ParetoRow], random: Any
+) -> None:
+    expected = brute_force(candidates)
+    assert {row.commit_sha for row in front(candidates)} == expected
+    shuffled = list(candidates)
+    random.shuffle(shuffled)
+    archive = Archive()
+    for row in shuffled:
+        archive, admission = add(archive, row)
+        assert admission.entered == (row in archive.front)
+        assert not set(map(id, admission.left)) & set(map(id, archive.front))
+    assert {row.commit_sha for row in archive.front} == expected
+    assert sorted(row.commit_sha for row in archive.rows) == sorted(row.commit_sha for row in candidates)
+    deltas = [row.delta_vs_baseline_holdout for row in archive.front]
+    assert deltas == sorted(deltas, reverse=True)
+
+
+@given(rows())
+def test_dominance_is_a_strict_partial_order(candidates: list[ParetoRow]) -> None:
+    for a, b in itertools.product(candidates, repeat=2):
+        assert not (dominates(a, b) and dominates(b, a))
+    for a, b, c in itertools.product(candidates[:6], repeat=3):
+        if dominates(a, b) and dominates(b, c):
+            assert dominates(a, c)
+
+
+@given(rows())
+def test_the_point_front_is_part_of_the_front_and_carries_its_hypervolume(
+    candidates: list[ParetoRow],
+) -> None:
+    members = front(candidates)
+    on_paper = point_front(candidates)
+    assert {row.commit_sha for row in on_paper} <= {row.commit_sha for row in members}
+    assert hypervolume(on_paper) == pytest.approx(hypervolume(candidates), abs=1e-12)
+
+
+def test_overlapping_deltas_keep_the_cheaper_and_the_dearer() -> None:
+    archive, _ = add(Archive(), make(2e-3, 5e-4, 10**6, 1000, 1))
+    archive, admission = add(archive, make(2.5e-3, 5e-4, 10**5, 100, 2))
+    assert admission.entered
+    assert admission.left == ()
+    assert len(archive.front) == 2
+    archive, admission = add(archive, make(4e-3, 5e-4, 10**5, 100, 3))
+    assert [row.round for row in admission.left] == [2, 1]
+    assert [row.round for row in archive.front] == [3]
+    archive, admission = add(archive, make(1e-3, 5e-4, 10**5, 100, 4))
+    assert not admission.entered
+    assert "dominated by round 3" in admission.reason
+    assert sorted(row.round for row in archive.dominated) == [1, 2, 4]
+
+
+@pytest.mark.parametrize(
+    ("again", "what"),
+    [
+        ({"commit_sha": f"{1:040x}"}, "commit"),
+        ({"checkpoint_sha256": "c1"}, "checkpoint"),
+        ({"config_sha256": "d1", "train_seed": 0}, "config and training seed"),
+    ],
+)
+def test_the_same_predecoder_gets_no_second_chance(again: dict[str, Any], what: str) -> None:
+    first = make(2e-3, 5e-4, 10**6, 1000, 1, checkpoint_sha256="c1", config_sha256="d1", train_seed=0)
+    archive, _ = add(Archive(), first)
+    after, admission = add(archive, make(9e-3, 5e-4, 10, 1, 2, **again))
+    assert after == archive
+    assert admission.reason == f"same {what} as round 1 ({first.commit_sha[:8]})"
+    _, other_seed = add(archive, make(9e-3, 5e-4, 10, 1, 2, config_sha256="d1", train_seed=1))
+    assert other_seed.entered
+
+
+def _report(**changes: Any) -> VerifyReport:
+    fields: dict[str, Any] = {
+        "verdict": "VERIFIED",
+        "ler_holdout": 0.01,
+        "ler_holdout_ci": (0.009, 0.011),
+        "delta_ler_holdout": 0.002,
+        "ler_shuffled": 0.05,
+        "ablation_sanity_ok": True,
+        "holdout_seeds_used": [9000],
+        "seed_leakage_check_ok": True,
+        "notes": "",
+        "branch": "exp/run/01-x",
+        "commit_sha": "a" * 40,
+        "delta_vs_baseline_holdout": 0.002,
+        "paired_eval_bundle_id": "bundle",
+    }
+    return VerifyReport(**{**fields, **changes})
+
+
+def _row(report: VerifyReport, **changes: Any) -> ParetoRow:
+    fields: dict[str, Any] = {
+        "round": 1,
+        "round_attempt_id": "attempt",
+        "flops_per_syndrome": 1000,
+        "n_params": 10,
+        "delta_ci": (0.001, 0.003),
+    }
+    return row_of(report, **{**fields, **changes})
+
+
+def test_a_verified_committed_round_gets_a_row() -> None:
+    row = _row(_report(), fork_from=["a", "b"], fork_from_canonical="a|b", compose_mode="pure")
+    assert row.delta_vs_baseline_holdout == 0.002
+    assert ParetoRow.model_validate_json(row.model_dump_json()) == row
+
+
+@pytest.mark.parametrize(
+    ("report", "row", "why"),
+    [
+        ({"verdict": "SUSPICIOUS"}, {}, "its verdict is SUSPICIOUS, not VERIFIED"),
+        ({"verdict": "FAILED"}, {}, "its verdict is FAILED"),
+        ({"commit_sha": None, "branch": None}, {}, "no commit_sha"),
+        ({"paired_eval_bundle_id": None}, {}, "no paired_eval_bundle_id"),
+        ({"delta_vs_baseline_holdout": None}, {}, "no delta_vs_baseline_holdout"),
+        ({}, {"flops_per_syndrome": None}, "flops_per_syndrome is not known"),
+        ({}, {"round_attempt_id": None}, "no round_attempt_id"),
+        ({"commit_sha": "main"}, {}, "commit_sha"),
+        ({"commit_sha": "0" * 40}, {}, "null id"),
+        ({"delta_vs_baseline_holdout": -0.002}, {}, "delta_vs_baseline_holdout"),
+        ({}, {"delta_ci": (0.003, 0.004)}, "must hold delta_vs_baseline_holdout"),
+        ({}, {"delta_ci": (0.002, 0.002)}, "have a width"),
+    ],
+)
+def test_a_refusal_says_why(report: dict[str, Any], row: dict[str, Any], why: str) -> None:
+    with pytest.raises(InputError) as caught:
+        _row(_report(**report), **row)
+    assert why in str(caught.value)
+    assert "round 1" in str(caught.value)
+
+
+def test_the_volume_of_known_boxes() -> None:
+    assert volume([]) == 0
+    assert volume([(2, 3, 4)]) == 24
+    assert volume([(2, 3, 4), (1, 1, 1), (2, 3, 4)]) == 24
+    assert volume([(3, 1, 1), (1, 3, 1), (1, 1, 3)]) == 7
+    assert volume([(1, 1, 1), (-1, 5, 5), (5, 0, 5)]) == 1
+
+
+@given(st.lists(st.tuples(*[st.integers(0, 6)] * 3), max_size=9))
+def test_the_volume_is_that_of_the_unit_cells_covered(corners: list[tuple[int, int, int]]) -> None:
+    grid = np.zeros((6, 6, 6), dtype=bool)
+    for x, y, z in corners:
+        grid[:x, :y, :z] = True
+    assert volume([(float(x), float(y), float(z)) for x, y, z in corners]) == pytest.approx(grid.sum())
+
+
+def test_the_hypervolume_counts_decades_below_the_reference() -> None:
+    row = make(2e-3, 1e-4, REFERENCE.flops_per_syndrome // 100, REFERENCE.n_params // 1000)
+    assert hypervolume([row]) == pytest.approx(2e-3 * 2 * 3)
+    assert hypervolume([make(2e-3, 1e-4, 10 * REFERENCE.flops_per_syndrome, 0)]) == 0
+    free = hypervolume([make(2e-3, 1e-4, 0, 0)])
+    assert free == pytest.approx(
+        2e-3 * math.log10(REFERENCE.flops_per_syndrome) * math.log10(REFERENCE.n_params)
+    )
+
+
+@given(rows())
+def test_the_hypervolume_never_falls_from_round_to_round(candidates: list[ParetoRow]) -> None:
+    trail = hypervolume_by_round(candidates)
+    values = [value for _, value in trail]
+    assert all(later >= earlier - 1e-12 for earlier, later in itertools.pairwise(values))
+    if values:
+        assert values[-1] == pytest.approx(hypervolume(front(candidates)), abs=1e-12)
