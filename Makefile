@@ -10,11 +10,11 @@ ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_N
 WORKERS := $(if $(filter -n% --numprocesses% no:xdist -pno:xdist,$(PYTEST_ADDOPTS)),,-n 2)
 PYTEST := $(ONE_THREAD) $(BIN)/python -m pytest
 
-.PHONY: help setup demo test lint quick bench clean
+.PHONY: help setup demo test lint quick bench calibration cheats crash-test clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## Make .venv (BUILD_FROM_SOURCE=1: build stim and pymatching even where wheels exist)
 	@$(PYTHON) tools/setup_env.py $(if $(filter-out 0,$(BUILD_FROM_SOURCE)),--build-from-source)
@@ -38,6 +38,15 @@ quick: lint ## Lint, then the tests without the slow ones, up to the first failu
 
 bench: setup ## Run the benchmarks
 	@set -e; export $(ONE_THREAD); for script in $(BENCHMARKS); do echo "$$script"; $(BIN)/python $$script; done
+
+calibration: setup ## Simulate how often the verifier's decision and its intervals are wrong
+	@$(ONE_THREAD) $(BIN)/python tools/calibration.py
+
+cheats: setup ## Play every known cheat, and honest controls, against the verifier
+	@$(ONE_THREAD) $(BIN)/python tools/cheats.py
+
+crash-test: setup ## Kill a run at every point, start it again, count what was lost
+	@$(ONE_THREAD) $(BIN)/python tests/orchestration/crash_points.py
 
 clean: ## Remove build outputs and caches; .venv stays
 	rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache *.egg-info

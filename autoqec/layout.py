@@ -24,6 +24,31 @@ def failure_cache(stream: str, key: str) -> Path:
     return cache_root() / "failures" / stream / f"{key}.bin"
 
 
+def compiled_kernels(key: str) -> Path:
+    """There once the installed package's kernels have been compiled, by their content."""
+    return cache_root() / "compiled" / key
+
+
+def data_root() -> Path:
+    """Folder for things that cannot be rebuilt: `$AUTOQEC_HOME`, else `autoqec` in the user's data folder."""
+    if chosen := os.environ.get("AUTOQEC_HOME"):
+        return Path(chosen)
+    base = os.environ.get("XDG_DATA_HOME")
+    return (Path(base) if base else Path.home() / ".local" / "share") / "autoqec"
+
+
+class VerifierDir:
+    """What the verifier keeps to itself: its secret, the ledger of confirmations, archived shots, exported model code."""
+
+    def __init__(self, path: str | Path | None = None) -> None:
+        self.path = Path(path) if path is not None else data_root() / "verifier"
+        self.secret = self.path / "secret"
+        self.ledger = self.path / "ledger.jsonl"
+        self.lock = self.path / "lock"
+        self.bundles = self.path / "bundles"
+        self.code = self.path / "code"
+
+
 class RoundDir:
     """The files of one round."""
 
@@ -36,3 +61,113 @@ class RoundDir:
         self.manifest = self.path / "artifact_manifest.json"
         self.training_state = self.path / "training_state.pt"
         self.output = self.path / "runner.log"
+        self.report = self.path / "verification_report.json"
+        self.report_text = self.path / "verification_report.md"
+        self.pointer = self.path / f"{self.path.name}_pointer.json"
+
+    @property
+    def pointers(self) -> list[Path]:
+        """The pointer files here: one per round, `round_<N>_pointer.json`."""
+        return sorted(self.path.glob("round_*_pointer.json"))
+
+
+class RunDir:
+    """The files in the root of one run."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self.about = self.path / "run.json"
+        self.history = self.path / "history.jsonl"
+        self.history_array = self.path / "history.json"
+        self.log = self.path / "log.md"
+        self.fork_graph = self.path / "fork_graph.json"
+        self.candidate_pareto = self.path / "candidate_pareto.json"
+        self.in_flight = self.path / "in_flight"
+        self.lock = self.path / ".run.lock"
+        self.state_lock = self.path / ".state.lock"
+        self.pareto = self.path / "pareto.json"
+        self.pareto_preview = self.path / "pareto_preview.json"
+        self.pareto_dominated = self.path / "pareto_dominated.json"
+        self.pareto_lock = self.path / ".pareto.lock"
+        self.llm_ledger = self.path / "llm_ledger.jsonl"
+        self.llm_calls = self.path / "llm_calls.jsonl"
+
+    def round(self, number: int) -> RoundDir:
+        return RoundDir(self.path / f"round_{number}")
+
+    def rounds(self) -> list[int]:
+        """The numbers of the rounds that have a folder."""
+        names = (path.name.removeprefix("round_") for path in self.path.glob("round_*"))
+        return sorted(int(name) for name in names if name.isdecimal())
+
+    def journal(self, number: int) -> Path:
+        """There exactly while the round is in flight."""
+        return self.in_flight / f"round_{number}.json"
+
+    def guard(self, number: int) -> Path:
+        """Locked while a process of the round is alive."""
+        return self.in_flight / f".round_{number}.lock"
+
+
+class ExperimentDir:
+    """What a round changes, inside a checkout: one file per mechanism, and a folder for the record of each round."""
+
+    NAME = "experiment"
+
+    def __init__(self, checkout: str | Path) -> None:
+        self.path = Path(checkout) / self.NAME
+        self.custom = self.path / "custom"
+        self.rounds = self.path / "rounds"
+
+    def options(self, mechanism: str) -> Path:
+        return self.path / f"{mechanism}.yaml"
+
+    def code(self, slot: str) -> Path:
+        return self.custom / f"{slot}.py"
+
+    def params(self, slot: str) -> Path:
+        return self.custom / f"{slot}.yaml"
+
+    def record(self, run_id: str, number: int) -> RoundRecord:
+        return RoundRecord(self.rounds / run_id / f"round_{number}")
+
+
+class RoundRecord:
+    """What the branch of a round says about it. A folder of its own, so that the records of two branches merge."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.config = path / "config.yaml"
+        self.attempt = path / "attempt.json"
+        self.pointer = path / f"{path.name}_pointer.json"
+
+
+def runs_folder(workspace: str | Path) -> Path:
+    return Path(workspace) / "runs"
+
+
+def experiments_folder(workspace: str | Path) -> Path:
+    """The repositories that AutoQEC makes in a user's workspace, one per version of its code."""
+    return Path(workspace) / ".autoqec" / "experiments"
+
+
+def worktrees_folder(repository: str | Path) -> Path:
+    return Path(repository) / ".worktrees"
+
+
+def kernel_cache(key: str) -> Path:
+    """Compiled kernels that worktrees of the same kernel sources share."""
+    return cache_root() / "kernels" / key
+
+
+class PackageDir:
+    """A packaged run, unpacked."""
+
+    RUN = "run"
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self.manifest = self.path / "manifest.json"
+        self.bundle = self.path / "branches.bundle"
+        self.env = self.path / "env"
+        self.run = self.path / self.RUN

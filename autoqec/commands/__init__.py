@@ -26,8 +26,16 @@ VERBS: dict[str, tuple[str, str]] = {
     ),
     "env": ("env", "List, show and validate environments."),
     "export": ("export", "Export a round's predecoder as ONNX or safetensors."),
+    "fork-graph": ("fork_graph", "Show which round of a run came from which."),
+    "package-run": ("package_run", "Pack a run into one archive."),
+    "pareto": ("pareto", "Show the Pareto fronts of runs."),
+    "power": ("power", "Count the shots that a gain takes to be seen."),
+    "reconcile": ("reconcile", "Mend what a crash or a hand left in a run."),
+    "replay": ("replay", "Train a recorded round again and compare."),
     "run-round": ("run_round", "Train and validate one predecoder from a config."),
     "schema": ("schema", "Print the JSON Schema of a contract model."),
+    "verify": ("verify", "Verify a round's predecoder on fresh shots, behind a sandbox."),
+    "verify-package": ("verify_package", "Check a packaged run and verify it again."),
 }
 
 

@@ -10,8 +10,15 @@ from contextlib import contextmanager
 @contextmanager
 def shots_progress() -> Iterator[Callable[[float, int, int], None]]:
     """Yields a callback (p, shots done, shots wanted)."""
+    with tasks_progress() as update:
+        yield lambda p, done, total: update(f"p = {p:g}", done, total)
+
+
+@contextmanager
+def tasks_progress() -> Iterator[Callable[[str, int, int], None]]:
+    """Yields a callback (what, done, wanted)."""
     if not sys.stderr.isatty():
-        yield lambda _p, _done, _total: None
+        yield lambda _what, _done, _total: None
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -24,11 +31,11 @@ def shots_progress() -> Iterator[Callable[[float, int, int], None]]:
         console=Console(stderr=True),
         transient=True,
     ) as bar:
-        tasks: dict[float, object] = {}
+        tasks: dict[str, object] = {}
 
-        def update(p: float, done: int, total: int) -> None:
-            if p not in tasks:
-                tasks[p] = bar.add_task(f"p = {p:g}", total=total)
-            bar.update(tasks[p], completed=done, total=total)  # type: ignore[arg-type]
+        def update(what: str, done: int, total: int) -> None:
+            if what not in tasks:
+                tasks[what] = bar.add_task(what, total=total)
+            bar.update(tasks[what], completed=done, total=total)  # type: ignore[arg-type]
 
         yield update

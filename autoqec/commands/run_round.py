@@ -34,7 +34,9 @@ from autoqec.commands.output import print_table
     type=click.FloatRange(min=0),
     help="Most memory a training batch may need. Default: what is free.",
 )
-@click.option("--compile", "torch_compile", is_flag=True, help="Train with a compiled graph network (torch.compile).")
+@click.option(
+    "--compile", "torch_compile", is_flag=True, help="Train with a compiled graph network (torch.compile)."
+)
 @click.option("--code-cwd", help="Absolute path of the worktree whose code runs; start the command in it.")
 @click.option("--branch", help="Branch of the worktree.")
 @click.option("--fork-from", multiple=True, help="Parent branch; repeat it for a compose round.")

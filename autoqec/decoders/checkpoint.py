@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import io
 import json
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +15,21 @@ import torch
 from pydantic import BaseModel, ConfigDict
 from torch import Tensor
 
+from autoqec.decoders.archive import MAX_BYTES, check_archive
 from autoqec.decoders.compiler import compile_predecoder
 from autoqec.decoders.dsl_schema import PredecoderDSL
 from autoqec.decoders.modules.predecoders import ProblemPredecoder
 from autoqec.envs.problem import DecodingProblem
 from autoqec.errors import InputError
 from autoqec.io import atomic
+from autoqec.io.regular import read_regular
 from autoqec.io.validate import validate_model
 
 FORMAT = 1
-_MAX_BYTES = 512 * 1024 * 1024
+_MAX_DIMENSIONS = 8
+_DTYPES = frozenset(
+    {torch.float16, torch.float32, torch.float64, torch.int32, torch.int64, torch.uint8, torch.bool}
+)
 
 
 class CheckpointInfo(BaseModel):
@@ -65,19 +69,28 @@ def save(folder: Path, module: ProblemPredecoder, info: CheckpointInfo) -> Path:
 def read(path: Path) -> tuple[CheckpointInfo, dict[str, Tensor]]:
     """The description and the weights, as data. Nothing in the file is executed."""
     where = str(path)
-    if path.is_symlink() or not path.is_file():
-        raise InputError("is not a regular file", where=where, mend="give the checkpoint.pt of a round")
-    if path.stat().st_size > _MAX_BYTES:
-        raise InputError(f"is larger than {_MAX_BYTES >> 20} MiB", where=where)
+    described, state = parse(read_file(path), where=where)
+    return validate_model(described, CheckpointInfo, where=where), state
+
+
+def read_file(path: Path) -> bytes:
+    """The bytes of a checkpoint file, read once: what is hashed is what is used."""
+    return read_regular(path, limit=MAX_BYTES, mend="give the checkpoint.pt of a round")
+
+
+def parse(data: bytes, *, where: str) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """The description, not yet validated, and the checked weights of a checkpoint file's bytes."""
     try:
-        _check_archive(path)
-        content = torch.load(path, map_location="cpu", weights_only=True)
+        check_archive(data, where=where)
+        content = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
     except InputError:
         raise
     except Exception as error:
         first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise InputError(
-            f"is not a readable checkpoint: {first[:200]}", where=where, mend="train the round again"
+            f"is not a readable checkpoint: {first[:200]}",
+            where=where,
+            mend="train the round again",
         ) from error
     if (
         not isinstance(content, dict)
@@ -89,10 +102,11 @@ def read(path: Path) -> tuple[CheckpointInfo, dict[str, Tensor]]:
         )
     try:
         described = json.loads(content["info"])
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError("has a damaged description", where=where) from error
-    info = validate_model(described, CheckpointInfo, where=where)
-    return info, _checked_state(content["state"], where)
+    if not isinstance(described, dict):
+        raise InputError("has a damaged description", where=where)
+    return described, _checked_state(content["state"], where)
 
 
 def load(path: Path, problem: DecodingProblem) -> tuple[CheckpointInfo, ProblemPredecoder]:
@@ -120,30 +134,22 @@ def restore(
     return module
 
 
-def _check_archive(path: Path) -> None:
-    """A checkpoint is a zip archive of stored members: no compression, so no bomb, and no more bytes than the file."""
-    with zipfile.ZipFile(path) as archive:
-        for member in archive.infolist():
-            if member.compress_type != zipfile.ZIP_STORED or member.file_size > _MAX_BYTES:
-                raise InputError(
-                    f"archive member {member.filename!r} is compressed or too large", where=str(path)
-                )
-
-
 def _checked_state(state: Any, where: str) -> dict[str, Tensor]:
     if not isinstance(state, dict):
         raise InputError("has no weights", where=where)
     total = 0
     for name, tensor in state.items():
-        if not isinstance(name, str) or not isinstance(tensor, Tensor):
-            raise InputError(f"entry {name!r} is no tensor", where=where)
-        if tensor.layout != torch.strided or not tensor.is_contiguous():
-            raise InputError(f"tensor {name} is sparse or strided", where=where)
+        if not isinstance(name, str) or type(tensor) is not Tensor:
+            raise InputError(f"entry {str(name)[:80]!r} is no plain tensor", where=where)
+        if tensor.layout != torch.strided or not tensor.is_contiguous() or tensor.device.type != "cpu":
+            raise InputError(f"tensor {name[:80]} is sparse or strided", where=where)
+        if tensor.dtype not in _DTYPES or tensor.ndim > _MAX_DIMENSIONS:
+            raise InputError(f"tensor {name[:80]} is {tensor.dtype} of {tensor.ndim} dimensions", where=where)
         total += tensor.numel() * tensor.element_size()
-        if total > _MAX_BYTES:
-            raise InputError(f"tensors take more than {_MAX_BYTES >> 20} MiB", where=where)
+        if total > MAX_BYTES:
+            raise InputError(f"tensors take more than {MAX_BYTES >> 20} MiB", where=where)
         if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
             raise InputError(
-                f"tensor {name} has NaN or infinite entries", where=where, mend="lower the learning rate"
+                f"tensor {name[:80]} has NaN or infinite entries", where=where, mend="lower the learning rate"
             )
     return state

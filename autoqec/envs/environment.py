@@ -58,6 +58,10 @@ class Environment:
         problem, cached = cache.load_or_build(self._problem_key(p), lambda: self._build(p))
         return replace(problem, name=self.spec.name, p=p), cached
 
+    def built_problem(self, p: float) -> DecodingProblem:
+        """The problem, built afresh: for those who may not believe what lies in the cache."""
+        return replace(self._build(p), name=self.spec.name, p=p)
+
     def stream(self, p: float) -> str:
         """Names what is sampled at p, for seed derivation: a hash of the circuit (or model) and its process."""
         content: dict[str, Any] = {"model": str(self._model(p, physical=True))}

@@ -2,9 +2,127 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+Verdict = Literal["VERIFIED", "SUSPICIOUS", "FAILED"]
+Severity = Literal["breaks", "doubts", "informs"]
+Interval = tuple[float, float]
+
+
+class _Row(BaseModel):
+    model_config = ConfigDict(extra="ignore", allow_inf_nan=False)
+
+
+class GuardResult(_Row):
+    """One guard. ok: None where it does not apply. A guard that is not ok breaks the verdict (FAILED), raises doubts
+    (SUSPICIOUS) or only informs, by its severity. number: its figure, of which text says what it is."""
+
+    name: str
+    ok: bool | None
+    severity: Severity
+    number: float | None
+    text: str
+    facts: dict[str, Any] = Field(default_factory=dict)
+
+
+class PairedRow(_Row):
+    """The candidate and the plain backend on the same shots at one p.
+
+    b: only the baseline failed; c: only the candidate; p_gain, p_loss: anytime-valid. us_model, us_backend: microseconds
+    per shot waiting for the model, and in the classical backend.
+    """
+
+    p: float
+    shots: int
+    baseline: str
+    ler_baseline: float
+    ler_baseline_ci: Interval
+    ler_candidate: float
+    ler_candidate_ci: Interval
+    delta: float
+    delta_ci: Interval
+    ratio: float | None
+    ratio_ci: tuple[float, float | None]
+    b: int
+    c: int
+    both: int
+    p_gain: float
+    p_loss: float
+    enough: bool
+    us_model: float
+    us_backend: float
+
+
+class BaselineRow(_Row):
+    """Another decoder on the first `shots` of the same shots. delta: its LER minus the candidate's on those."""
+
+    p: float
+    name: str
+    shots: int
+    ler: float | None = None
+    ler_ci: Interval | None = None
+    delta: float | None = None
+    delta_ci: Interval | None = None
+    us_per_shot: float | None = None
+    note: str | None = None
+
+
+class DoseRow(_Row):
+    """Weights with Gaussian noise of `dose` times each tensor's root mean square."""
+
+    dose: float
+    ler: float
+    ler_ci: Interval
+
+
+class Ablation(_Row):
+    """Where a gain comes from. All LERs on the same `shots` at the reference p.
+
+    untrained: this package's own untrained computation of the same kind (plain belief propagation for a learned one).
+    algorithm_gain: baseline minus untrained; weights_gain: untrained minus real. attribution: which of the two are
+    significant. survives: ablated forms that win although the untrained computation does not explain it.
+    """
+
+    shots: int
+    ler_baseline: float
+    ler_real: float
+    ler_shuffled: float
+    ler_reinitialised: float
+    ler_untrained: float
+    algorithm_gain: float
+    algorithm_gain_ci: Interval
+    weights_gain: float
+    weights_gain_ci: Interval
+    attribution: Literal["algorithm", "weights", "both", "none"]
+    survives: list[str]
+    changed_by_shuffle: int
+    doses: list[DoseRow]
+
+
+class CostCensus(_Row):
+    """What the loaded model costs. Latencies are measured from outside the worker; declared: from metrics.json."""
+
+    flops_per_syndrome: int | None
+    n_params: int
+    n_bytes: int
+    latency_us_p50: float | None = None
+    latency_us_p99: float | None = None
+    bulk_us_per_shot: float | None = None
+    declared_flops_per_syndrome: float | None = None
+    declared_n_params: float | None = None
+    over_budget: list[str] = Field(default_factory=list)
+
+
+class Composition(_Row):
+    """A child and its parents on one bundle: child > threshold x (sum of parents) composes, above 0 partial, else conflicts."""
+
+    reading: Literal["composes", "partial", "conflicts"]
+    threshold: float
+    child_delta: float
+    parent_deltas: list[float]
+    parents: list[str]
 
 
 class VerifyReport(BaseModel):
@@ -16,7 +134,7 @@ class VerifyReport(BaseModel):
 
     model_config = ConfigDict(extra="ignore", allow_inf_nan=False)
 
-    verdict: Literal["VERIFIED", "SUSPICIOUS", "FAILED"]
+    verdict: Verdict
     ler_holdout: float = Field(ge=0.0, le=1.0)
     ler_holdout_ci: tuple[float, float]
     delta_ler_holdout: float = Field(ge=-1.0, le=1.0)
@@ -30,6 +148,41 @@ class VerifyReport(BaseModel):
     commit_sha: str | None = Field(default=None, min_length=1)
     delta_vs_baseline_holdout: float | None = Field(default=None, ge=-1.0, le=1.0)
     paired_eval_bundle_id: str | None = Field(default=None, min_length=1)
+    # additions: the test
+    env_name: str | None = None
+    env_hash: str | None = None
+    checkpoint_sha256: str | None = None
+    reference_p: float | None = None
+    shots: int | None = None
+    shots_cap: int | None = None
+    alpha: float | None = None
+    rounds_planned: int | None = None
+    confirmations_before: int | None = None
+    decision: Literal["gain", "loss", "undecided"] | None = None
+    p_gain: float | None = None
+    p_gain_exact: float | None = None
+    baseline: str | None = None
+    ler_baseline_holdout: float | None = None
+    delta_ler_ci_low: float | None = None
+    delta_ler_ci_high: float | None = None
+    strongest_baseline: str | None = None
+    delta_vs_strongest: float | None = None
+    delta_vs_strongest_ci: Interval | None = None
+    per_p: list[PairedRow] = Field(default_factory=list)
+    baselines: list[BaselineRow] = Field(default_factory=list)
+    guards: list[GuardResult] = Field(default_factory=list)
+    ablation: Ablation | None = None
+    cost: CostCensus | None = None
+    composition: Composition | None = None
+    # additions: how it was run
+    sandbox_tier: str | None = None
+    sandboxed: bool | None = None
+    model_code: str | None = None
+    bundle_kind: Literal["confirm", "dev", "estimate"] | None = None
+    bundle_path: str | None = None
+    circuits: dict[str, str] = Field(default_factory=dict)
+    seconds: float | None = None
+    versions: dict[str, str] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _values_agree(self) -> Self:

@@ -65,11 +65,25 @@ def landlock(spec: dict[str, Any]) -> None:
     )
     size = 8 if version < 4 else 16 if version < 6 else 24
     ruleset = _check(_libc.syscall(_LANDLOCK_CREATE_RULESET, handled, size, 0), "landlock_create_ruleset")
-    for paths, rights in ((spec["readable"], _EXECUTE | _READ_FILE | _READ_DIR), (spec["writable"], files)):
-        for path in paths:
-            _landlock_allow(ruleset, path, rights)
+    for path in spec["readable"]:
+        _landlock_readable(ruleset, path, spec["hidden"])
+    for path in spec["writable"]:
+        _landlock_allow(ruleset, path, files)
     _check(_libc.syscall(_LANDLOCK_RESTRICT_SELF, ruleset, 0), "landlock_restrict_self")
     os.close(ruleset)
+
+
+def _landlock_readable(ruleset: int, path: str, hidden: Sequence[str]) -> None:
+    """Rights only add up, so the way to a hidden folder is opened entry by entry, and its files are left out."""
+    if path in hidden:
+        return
+    if not any(each.startswith(f"{path.rstrip('/')}/") for each in hidden) or not Path(path).is_dir():
+        _landlock_allow(ruleset, path, _EXECUTE | _READ_FILE | _READ_DIR)
+        return
+    _landlock_allow(ruleset, path, _READ_DIR)
+    for entry in os.scandir(path):
+        if not entry.is_symlink():  # a link needs no right of its own, and one given to it is its target's
+            _landlock_readable(ruleset, entry.path, hidden)
 
 
 def _landlock_allow(ruleset: int, path: str, rights: int) -> None:
@@ -109,21 +123,35 @@ _DENIED = {
     "io_uring_register": (427, 427),
     "pidfd_getfd": (438, 438),
 }
+# How processes are made: fork and vfork exist on x86_64 only; clone makes threads as well.
+_FORKS = {"x86_64": (57, 58), "aarch64": ()}
+_CLONE = {"x86_64": 56, "aarch64": 220}
+_CLONE3, _CLONE_THREAD = 435, 0x10000
 
 
-def seccomp(_spec: dict[str, Any]) -> None:
-    """No new sockets, no system calls that reach into other processes or change the mounts."""
+def seccomp(spec: dict[str, Any]) -> None:
+    """No new sockets, no system calls that reach into other processes or change the mounts.
+
+    With `alone`, no new processes either: threads only. clone3 hides its flags from a filter, so it is reported
+    as missing, and the C library falls back to clone.
+    """
     machine = platform.machine()
     if machine not in _AUDIT_ARCH:
         raise OSError(f"no seccomp filter for {machine}")
     column = list(_AUDIT_ARCH).index(machine)
-    load, equal, at_least, answer = 0x20, 0x15, 0x35, 0x06
-    kill, allow, refuse = 0x80000000, 0x7FFF0000, 0x00050001  # EPERM is 1
+    load, equal, at_least, any_bit, answer = 0x20, 0x15, 0x35, 0x45, 0x06
+    kill, allow, refuse, missing = 0x80000000, 0x7FFF0000, 0x00050001, 0x00050026  # EPERM is 1, ENOSYS 38
     numbers = [pair[column] for pair in _DENIED.values()]
+    forks: list[tuple[int, int, int, int]] = []
+    if spec.get("alone"):
+        numbers += _FORKS[machine]
+        forks = [(equal, 0, 1, _CLONE3), (answer, 0, 0, missing), (equal, 0, 3, _CLONE[machine])]
+        forks += [(load, 0, 0, 16), (any_bit, 1, 0, _CLONE_THREAD), (answer, 0, 0, refuse)]
     program = [(load, 0, 0, 4), (equal, 1, 0, _AUDIT_ARCH[machine]), (answer, 0, 0, kill), (load, 0, 0, 0)]
     # Numbers from 2^30 are the x32 variants of the same calls.
-    program += [(at_least, len(numbers) + 1, 0, 0x40000000)]
-    program += [(equal, len(numbers) - i, 0, number) for i, number in enumerate(numbers)]
+    program += [(at_least, len(numbers) + len(forks) + 1, 0, 0x40000000)]
+    program += [(equal, len(numbers) + len(forks) - i, 0, number) for i, number in enumerate(numbers)]
+    program += forks
     program += [(answer, 0, 0, allow), (answer, 0, 0, refuse)]
     code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *line) for line in program))
     header = struct.pack("HxxxxxxP", len(program), ctypes.addressof(code))
@@ -132,7 +160,8 @@ def seccomp(_spec: dict[str, Any]) -> None:
 
 # Namespaces: the mount, process, network and IPC views are the program's own.
 _NEWNS, _NEWIPC, _NEWUSER, _NEWPID, _NEWNET = 0x20000, 0x8000000, 0x10000000, 0x20000000, 0x40000000
-_MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_BIND, _MS_REC, _MS_PRIVATE = 2, 4, 8, 0x1000, 0x4000, 0x40000
+_MS_READ_ONLY, _MS_NOSUID, _MS_NODEV, _MS_NOEXEC = 1, 2, 4, 8
+_MS_BIND, _MS_REC, _MS_PRIVATE = 0x1000, 0x4000, 0x40000
 _MNT_DETACH, _AT_FDCWD, _AT_RECURSIVE, _MOUNT_SETATTR = 2, -100, 0x8000, 442
 _ATTR_READ_ONLY, _ATTR_NO_SUID, _ATTR_NO_DEVICES = 1, 2, 4
 _PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
@@ -171,6 +200,10 @@ def namespaces(spec: dict[str, Any]) -> None:
         _mount(f"/proc/self/fd/{descriptor}", str(inside), None, _MS_BIND | _MS_REC)
         _set_attributes(str(inside), attributes, _AT_RECURSIVE)
         os.close(descriptor)
+    for path in spec["hidden"]:
+        inside = Path(path).relative_to("/")
+        if inside.is_dir():
+            _mount("tmpfs", str(inside), "tmpfs", _MS_NOSUID | _MS_NODEV | _MS_READ_ONLY, b"size=4k")
     Path("proc").mkdir(exist_ok=True)
     with contextlib.suppress(OSError):  # not allowed in some containers; most programs do without
         _mount("proc", "proc", "proc", _MS_NOSUID | _MS_NODEV | _MS_NOEXEC)
@@ -213,6 +246,7 @@ def main(argv: Sequence[str]) -> None:
     spec = json.loads(argv[0])
     name = "no_new_privs"
     try:
+        _check(_libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0), "prctl")
         if spec["walls"] != ["rlimits"]:
             _check(_libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "prctl")
         for name, wall in _WALLS.items():

@@ -60,11 +60,14 @@ class Tier(ABC):
         *,
         readable: Sequence[Path] = (),
         writable: Sequence[Path] = (),
+        hidden: Sequence[Path] = (),
         limits: Mapping[str, int] = DEFAULT_LIMITS,
+        alone: bool = False,
     ) -> list[str]:
         """The command that runs `argv` confined; `argv[0]` is an absolute path.
 
-        A folder inside a writable one is writable. When the walls cannot be put up, the command fails with
+        A folder inside a writable one is writable. The files of a `hidden` folder cannot be read though a folder
+        around it can. With `alone` the program may start threads and no processes. When the walls cannot be put up, the command fails with
         a reason on stderr and `argv` does not run. Environment, deadline and process group are the caller's.
         """
 
@@ -79,19 +82,34 @@ def _absolute(paths: Sequence[Path]) -> list[str]:
     return [str(path.resolve()) for path in paths]
 
 
+def _hidden(paths: Sequence[Path]) -> list[str]:
+    """Each folder by every name under which the interpreter's folders show it."""
+    names = {str(name) for path in paths for name in (path.absolute(), path.resolve())}
+    for prefix in {Path(sys.prefix), Path(sys.base_prefix)}:
+        for path in paths:
+            if path.resolve().is_relative_to(prefix.resolve()):
+                names.add(str(prefix / path.resolve().relative_to(prefix.resolve())))
+    return sorted(name for name in names if Path(name).is_dir())
+
+
 def _launch(
     walls: Sequence[str],
     argv: Sequence[str],
-    readable: Sequence[str],
-    writable: Sequence[str],
+    *,
+    readable: Sequence[str] = (),
+    writable: Sequence[str] = (),
+    hidden: Sequence[str] = (),
     limits: Mapping[str, int],
+    alone: bool = False,
 ) -> list[str]:
     spec = {
         "walls": list(walls),
         "readable": list(readable),
         "writable": list(writable),
+        "hidden": list(hidden),
         "devices": _DEVICES,
         "limits": dict(limits),
+        "alone": alone,
     }
     return [sys.executable, "-I", "-S", str(_LAUNCHER), json.dumps(spec), *argv]
 
@@ -114,7 +132,9 @@ class Bubblewrap(Tier):
         *,
         readable: Sequence[Path] = (),
         writable: Sequence[Path] = (),
+        hidden: Sequence[Path] = (),
         limits: Mapping[str, int] = DEFAULT_LIMITS,
+        alone: bool = False,
     ) -> list[str]:
         command = [shutil.which("bwrap") or "bwrap", "--unshare-all", "--die-with-parent", "--new-session"]
         command += ["--cap-drop", "ALL", "--proc", "/proc", "--dev", "/dev"]
@@ -124,7 +144,13 @@ class Bubblewrap(Tier):
         # Outer folders first: a later bind covers what an earlier one put at the same place or below.
         for path, option in sorted(binds, key=lambda item: len(Path(item[0]).parts)):
             command += [option, path, path]
-        return [*command, "--", *_launch(["rlimits", "seccomp"], argv, (), (), limits)]
+        covered = _hidden(hidden)
+        for path in covered:
+            command += ["--tmpfs", path]
+        # What bubblewrap itself made is memory that the program could fill.
+        for path in (*covered, "/dev", "/"):
+            command += ["--remount-ro", path]
+        return [*command, "--", *_launch(["rlimits", "seccomp"], argv, limits=limits, alone=alone)]
 
 
 class Namespaces(Tier):
@@ -141,10 +167,19 @@ class Namespaces(Tier):
         *,
         readable: Sequence[Path] = (),
         writable: Sequence[Path] = (),
+        hidden: Sequence[Path] = (),
         limits: Mapping[str, int] = DEFAULT_LIMITS,
+        alone: bool = False,
     ) -> list[str]:
-        reads = [*_SYSTEM, *_interpreter(), *_absolute(readable)]
-        return _launch(["namespaces", "rlimits", "seccomp"], argv, reads, _absolute(writable), limits)
+        return _launch(
+            ["namespaces", "rlimits", "seccomp"],
+            argv,
+            readable=[*_SYSTEM, *_interpreter(), *_absolute(readable)],
+            writable=_absolute(writable),
+            hidden=_hidden(hidden),
+            limits=limits,
+            alone=alone,
+        )
 
 
 class Landlock(Tier):
@@ -161,11 +196,19 @@ class Landlock(Tier):
         *,
         readable: Sequence[Path] = (),
         writable: Sequence[Path] = (),
+        hidden: Sequence[Path] = (),
         limits: Mapping[str, int] = DEFAULT_LIMITS,
+        alone: bool = False,
     ) -> list[str]:
-        reads = [*_SYSTEM, *_PROCESS, *_interpreter(), *_absolute(readable)]
-        writes = [*_DEVICES, *_absolute(writable)]
-        return _launch(["rlimits", "landlock", "seccomp"], argv, reads, writes, limits)
+        return _launch(
+            ["rlimits", "landlock", "seccomp"],
+            argv,
+            readable=[*_SYSTEM, *_PROCESS, *_interpreter(), *_absolute(readable)],
+            writable=[*_DEVICES, *_absolute(writable)],
+            hidden=_hidden(hidden),
+            limits=limits,
+            alone=alone,
+        )
 
 
 class Unconfined(Tier):
@@ -183,9 +226,11 @@ class Unconfined(Tier):
         *,
         readable: Sequence[Path] = (),
         writable: Sequence[Path] = (),
+        hidden: Sequence[Path] = (),
         limits: Mapping[str, int] = DEFAULT_LIMITS,
+        alone: bool = False,
     ) -> list[str]:
-        return _launch(["rlimits"], argv, (), (), limits)
+        return _launch(["rlimits"], argv, limits=limits)
 
 
 TIERS: tuple[Tier, ...] = (Bubblewrap(), Namespaces(), Landlock(), Unconfined())
@@ -270,6 +315,11 @@ def _went_through(outside: Path, secret_read: bool, listener: socket.socket) -> 
         connected = False
     acts = {"writing outside": outside.exists(), "reading a secret": secret_read, "the network": connected}
     return tuple(name for name, happened in acts.items() if happened)
+
+
+def strongest() -> Tier:
+    """The strongest tier that holds on this machine right now; `Unconfined` where none does."""
+    return next(tier for tier in TIERS if not tier.confines or probe(tier).available)
 
 
 def best(reports: Sequence[TierReport]) -> TierReport:

@@ -103,7 +103,7 @@ ATTACKS: dict[str, tuple[Attack, str]] = {
                 )
             },
         ),
-        "sparse",
+        "it asks for",
     ),
     "transposed tensor": (lambda s: with_state(s.round, **{"bp.weight": torch.ones(6, 7).T}), "strided"),
     "NaN weights": (lambda s: with_state(s.round, **{"bp.readout": torch.full((6,), float("nan"))}), "NaN"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import subprocess
 import sys
@@ -138,7 +139,7 @@ def test_resource_limits_hold_in_every_tier(tier: Tier, tmp_path: Path) -> None:
 
 def test_a_wall_that_cannot_stand_keeps_the_program_from_running(tmp_path: Path) -> None:
     code = f"open({str(tmp_path / 'ran')!r}, 'w')"
-    argv = tiers._launch(["rlimits"], [sys.executable, "-c", code], (), (), {"RLIMIT_NOFILE": -5})
+    argv = tiers._launch(["rlimits"], [sys.executable, "-c", code], limits={"RLIMIT_NOFILE": -5})
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     assert done.returncode == REFUSED
     assert done.stderr.startswith("rlimits: ")
@@ -154,6 +155,41 @@ def test_torch_computes_inside(tier: Tier, tmp_path: Path) -> None:
         argv, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300, check=False
     )
     assert (done.returncode, done.stdout) == (0, f"{64**3}\n"), done.stderr
+
+
+def test_a_hidden_package_cannot_be_imported_and_its_neighbours_can(tier: Tier, tmp_path: Path) -> None:
+    package = Path(str(importlib.util.find_spec("numpy").origin)).parent
+    code = """
+try:
+    import numpy
+    numpy.zeros(1)
+    print("numpy")
+except (OSError, ImportError, AttributeError):
+    print("refused")
+import click
+print("click")
+"""
+    done = _run(tier, code, cwd=tmp_path, writable=[tmp_path], hidden=[package])
+    assert done.stdout == "refused\nclick\n", done.stderr
+    assert _run(tier, code, cwd=tmp_path, writable=[tmp_path]).stdout == "numpy\nclick\n"
+
+
+def test_a_program_alone_starts_threads_and_no_processes(tier: Tier, tmp_path: Path) -> None:
+    code = """
+import os, subprocess, sys, threading
+thread = threading.Thread(target=lambda: print("thread", flush=True))
+thread.start()
+thread.join()
+for act in (os.fork, lambda: subprocess.run([sys.executable, "-c", ""]), lambda: os.posix_spawn(sys.executable, ["x"], {})):
+    try:
+        act()
+        print("process", flush=True)
+    except OSError:
+        pass
+"""
+    done = _run(tier, code, cwd=tmp_path, writable=[tmp_path], alone=True)
+    assert done.stdout == "thread\n", done.stderr
+    assert "process" in _run(tier, code, cwd=tmp_path, writable=[tmp_path]).stdout
 
 
 def test_the_best_is_the_strongest_that_holds() -> None:

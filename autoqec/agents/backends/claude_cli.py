@@ -1,0 +1,144 @@
+"""`claude -p`: Claude Code as a subprocess, one question and one JSON object as the answer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any, ClassVar
+
+from autoqec.agents.accounting import Caps
+from autoqec.agents.backends.base import Reply, Request, WorstCase
+from autoqec.agents.backends.cli import cli_environment, complaint, find_program, run_program, scratch
+from autoqec.agents.failures import Kind, RoleFailure
+from autoqec.agents.prices import Prices, Usage, nano_of, usd_of
+
+LOGIN_VARIABLES = (
+    "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL", "CLAUDE_CODE_OAUTH_TOKEN", "CLAUDE_CONFIG_DIR",
+    "CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX", "AWS_PROFILE", "AWS_REGION", "CLOUD_ML_REGION",
+    "ANTHROPIC_VERTEX_PROJECT_ID",
+)  # fmt: skip
+
+_TOLD_SHARE = Decimal("0.8")
+"""Of the reservation, the program is told this share: it stops after the turn that passes its limit, not before."""
+_LEAST = nano_of("0.05")
+
+_FAILURES: dict[str, Kind] = {
+    "error_max_budget_usd": "budget",
+    "error_max_turns": "turns",
+    "error_max_structured_output_retries": "schema",
+}
+
+
+class ClaudeCli:
+    name: ClassVar[str] = "claude-cli"
+    edits_files: ClassVar[bool] = True
+
+    def __init__(self, model: str | None, environ: Mapping[str, str]) -> None:
+        self.model = model
+        self._program = find_program(
+            "claude",
+            environ,
+            variable=self.name,
+            install="install Claude Code (npm install -g @anthropic-ai/claude-code)",
+        )
+        self._environment = cli_environment(environ, LOGIN_VARIABLES)
+
+    def worst_case(self, request: Request, prices: Prices, caps: Caps) -> WorstCase:
+        return WorstCase(nano_of(caps.call), min(_LEAST, nano_of(caps.call)))
+
+    def call(self, request: Request) -> Reply:
+        with scratch() as folder:
+            prompt = folder / "prompt.md"
+            prompt.write_text(request.prompt)
+            ended = run_program(self.command(request), request, self._environment, prompt)
+        result = _result(ended.stdout)
+        if result is None:
+            text = (ended.stderr or ended.stdout).decode(errors="replace")
+            raise complaint(f"exit code {ended.code}: {text}", program="claude", login=_LOGIN)
+        return _reply(result)
+
+    def command(self, request: Request) -> list[str]:
+        """`tools` is the whole set of tools that exist for the model; what of it touches files is allowed in the folder only."""
+        tools = [tool for tool in request.tools if not tool.startswith("mcp__")]
+        rules = ["Read(./**)", *(["Edit(./**)"] if request.may_write else [])]
+        told = (usd_of(request.budget) * _TOLD_SHARE).quantize(Decimal("0.0001"))
+        command = [
+            self._program,
+            "-p",
+            "--output-format",
+            "json",
+            "--json-schema",
+            json.dumps(request.schema),
+        ]
+        command += ["--max-turns", str(request.max_turns), "--max-budget-usd", str(told)]
+        command += [
+            "--tools",
+            ",".join(tools),
+            "--allowedTools",
+            ",".join(rules),
+            "--permission-mode",
+            "dontAsk",
+        ]
+        command += ["--no-session-persistence", "--strict-mcp-config", "--system-prompt", request.system]
+        return command + (["--model", self.model] if self.model is not None else [])
+
+
+_LOGIN = "run claude once and log in, or set ANTHROPIC_API_KEY"
+
+
+def _result(stdout: bytes) -> dict[str, Any] | None:
+    """The result object: the last line that is one. Other lines are notices of the program."""
+    for line in reversed(stdout.decode(errors="replace").strip().splitlines()):
+        try:
+            found = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(found, dict) and found.get("type", "result") == "result" and "subtype" in found:
+            return found
+    try:
+        whole = json.loads(stdout)
+    except ValueError:
+        return None
+    return whole if isinstance(whole, dict) and "subtype" in whole else None
+
+
+def _reply(result: dict[str, Any]) -> Reply:
+    cost = result.get("total_cost_usd")
+    nano = nano_of(cost) if isinstance(cost, int | float) else None
+    usage = _usage(result.get("usage"))
+    text = result.get("result") if isinstance(result.get("result"), str) else ""
+    subtype = str(result["subtype"])
+    if subtype in _FAILURES:
+        raise RoleFailure(
+            _FAILURES[subtype],
+            f"claude stopped: {subtype.removeprefix('error_').replace('_', ' ')}",
+            said=text or "",
+            usage=usage,
+            cost=nano,
+            charged=nano is None,
+        )
+    if result.get("is_error") or subtype != "success":
+        errors = result.get("errors") or text or subtype
+        failure = complaint(str(errors), program="claude", login=_LOGIN, charged=nano is None)
+        failure.usage, failure.cost = usage, nano
+        raise failure
+    structured = result.get("structured_output")
+    return Reply(
+        text=json.dumps(structured) if isinstance(structured, dict) else text or "",
+        usage=usage,
+        cost=nano,
+        model=next(iter(result.get("modelUsage") or {}), None),
+        ended={"refusal": "refusal", "max_tokens": "truncated"}.get(str(result.get("stop_reason"))),
+    )
+
+
+def _usage(data: Any) -> Usage | None:
+    if not isinstance(data, dict):
+        return None
+    return Usage(
+        input=int(data.get("input_tokens") or 0),
+        cache_read=int(data.get("cache_read_input_tokens") or 0),
+        cache_write=int(data.get("cache_creation_input_tokens") or 0),
+        output=int(data.get("output_tokens") or 0),
+    )

@@ -1,0 +1,88 @@
+"""What the command line backends share: finding the program, its environment, running it, and reading its complaints."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from autoqec.agents.backends.base import Request, unavailable
+from autoqec.agents.failures import RoleFailure
+from autoqec.io.processes import CHILD_VARIABLES, Ended, run
+
+NETWORK_VARIABLES = (
+    "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy",
+    "SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS",
+)  # fmt: skip
+
+_LIMIT = re.compile(r"\b429\b|rate.?limit|usage limit|hit your .{0,20}limit|quota", re.IGNORECASE)
+_OVERLOAD = re.compile(
+    r"\b(500|502|503|504|529)\b|overloaded|at capacity|internal server error", re.IGNORECASE
+)
+_LOGIN = re.compile(
+    r"\b401\b|invalid api key|/login|not logged in|unauthorized|authentication", re.IGNORECASE
+)
+_WAIT = re.compile(r"(?:retry|try again|retrying)\D{0,12}?(\d+(?:\.\d+)?) ?(ms|s|m|h)", re.IGNORECASE)
+_RESET = re.compile(r"limit reached\|(\d{9,11})\b")
+_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+def find_program(name: str, environ: Mapping[str, str], *, variable: str, install: str) -> str:
+    path = shutil.which(name, path=environ.get("PATH", os.defpath))
+    if path is None:
+        raise unavailable(
+            f"{variable} asks for the program {name!r}, and it is not on PATH", f"{install}, and log in once"
+        )
+    return path
+
+
+def cli_environment(environ: Mapping[str, str], login: Sequence[str]) -> dict[str, str]:
+    """What the program is told: what every child is told, the network's settings, and its own login. Nobody else's."""
+    return {name: environ[name] for name in (*CHILD_VARIABLES, *NETWORK_VARIABLES, *login) if name in environ}
+
+
+@contextmanager
+def scratch() -> Iterator[Path]:
+    """A folder of this call, which only this user can read."""
+    with tempfile.TemporaryDirectory(prefix="autoqec-role-") as folder:
+        yield Path(folder)
+
+
+def run_program(
+    command: Sequence[str], request: Request, environment: Mapping[str, str], prompt: Path
+) -> Ended:
+    """Runs it with the prompt as its input. The whole of what it started is ended at the deadline."""
+    # The input of `run` is its own; the shell gives the program the file instead, and gives way to it.
+    fed = ["/bin/sh", "-c", 'exec "$@" <"$0"', str(prompt), *command]
+    ended = run(fed, cwd=request.folder, environment=environment, deadline_s=request.deadline_s)
+    if ended.past_deadline:
+        raise RoleFailure(
+            "deadline",
+            f"no answer within {request.deadline_s:.0f} s: {Path(command[0]).name} was ended",
+            charged=True,
+        )
+    return ended
+
+
+def complaint(text: str, *, program: str, login: str, charged: bool = True) -> RoleFailure:
+    """The failure that a program's error message speaks of."""
+    said = " ".join(text.split())[:400] or "no message"
+    if _LIMIT.search(text):
+        return RoleFailure("rate_limit", f"{program}: {said}", retry_after_s=_wait(text))
+    if _LOGIN.search(text):
+        return RoleFailure("login", f"{program}: {said}", mend=login)
+    if _OVERLOAD.search(text):
+        return RoleFailure("overloaded", f"{program}: {said}", retry_after_s=_wait(text))
+    return RoleFailure("crash", f"{program}: {said}", charged=charged)
+
+
+def _wait(text: str) -> float | None:
+    if (reset := _RESET.search(text)) is not None:
+        return max(0.0, int(reset[1]) - time.time())
+    wait = _WAIT.search(text)
+    return None if wait is None else float(wait[1]) * _SECONDS[wait[2].lower()]

@@ -1,0 +1,178 @@
+"""One JSON request over HTTPS with a deadline for the whole of it, by the standard library."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import socket
+import threading
+from base64 import b64encode
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from ipaddress import ip_address
+from time import time
+from typing import Any
+from urllib.parse import SplitResult, urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+from autoqec.agents.failures import Kind, RoleFailure
+from autoqec.errors import InputError
+
+_LARGEST = 8 << 20
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """Where requests go. A key is sent over HTTPS, or to this machine; headers are never part of an error."""
+
+    url: SplitResult
+    headers: Mapping[str, str]
+    vendor: str
+    key_variable: str
+
+    @classmethod
+    def at(
+        cls, base: str, headers: Mapping[str, str], *, vendor: str, variable: str, key_variable: str
+    ) -> Endpoint:
+        url = urlsplit(base.rstrip("/"))
+        if url.scheme not in ("http", "https") or not url.hostname or url.username or url.password:
+            raise InputError(
+                f"{base!r} is not the address of an API",
+                where=variable,
+                mend="expected https://host[:port][/path]",
+            )
+        if url.scheme == "http" and headers and not _is_this_machine(url.hostname):
+            raise InputError(
+                f"{base!r} would send the key of {key_variable} over an open connection",
+                where=variable,
+                mend=f"use https, or unset {key_variable} for a server that needs none",
+            )
+        return cls(url, headers, vendor, key_variable)
+
+    def post(self, path: str, body: Mapping[str, Any], *, deadline_s: float) -> dict[str, Any]:
+        """The JSON object that the server answers.
+
+        Raises:
+            RoleFailure: an error status, a broken or late answer. An error status is not charged; an answer that breaks
+                off may have been.
+        """
+        data = json.dumps(body).encode()
+        headers = {
+            "content-type": "application/json",
+            "accept": "application/json",
+            "user-agent": "autoqec",
+            **self.headers,
+        }
+        try:
+            with self._connection(deadline_s) as connection:
+                connection.request("POST", f"{self.url.path}{path}", body=data, headers=headers)
+                response = connection.getresponse()
+                content = response.read(_LARGEST)
+                if response.status != 200:
+                    raise self._refusal(response.status, dict(response.headers.items()), content)
+                if response.length:
+                    raise http.client.IncompleteRead(content, response.length)
+            answer = json.loads(content)
+        except TimeoutError:
+            raise RoleFailure(
+                "deadline", f"{self.vendor}: no answer within {deadline_s:.0f} s", charged=True
+            ) from None
+        except (OSError, http.client.HTTPException) as error:
+            reached = not isinstance(error, ConnectionRefusedError | socket.gaierror)
+            name = type(error).__name__
+            raise RoleFailure(
+                "connection", f"{self.vendor} at {self.url.netloc}: {error or name}", charged=reached
+            ) from error
+        except ValueError as error:
+            raise RoleFailure(
+                "connection", f"{self.vendor}: the body of the answer is not JSON", charged=True
+            ) from error
+        if not isinstance(answer, dict):
+            raise RoleFailure("connection", f"{self.vendor}: the answer is not an object", charged=True)
+        return answer
+
+    @contextmanager
+    def _connection(self, deadline_s: float) -> Iterator[http.client.HTTPConnection]:
+        """A connection that is cut at the deadline, whatever it is doing then: a server may send a byte a minute."""
+        connection = self._open(max(0.001, deadline_s))
+        late = threading.Event()
+
+        def cut() -> None:
+            late.set()
+            if connection.sock is not None:
+                with contextlib.suppress(OSError):
+                    connection.sock.shutdown(socket.SHUT_RDWR)
+
+        timer = threading.Timer(deadline_s, cut)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield connection
+        except RoleFailure:
+            raise
+        except Exception:
+            if late.is_set():
+                raise TimeoutError from None
+            raise
+        finally:
+            timer.cancel()
+            connection.close()
+
+    def _open(self, timeout_s: float) -> http.client.HTTPConnection:
+        """To the server itself or, for HTTPS, through the proxy of the environment."""
+        host, port = self.url.hostname or "", self.url.port
+        if self.url.scheme == "http":
+            return http.client.HTTPConnection(host, port, timeout=timeout_s)
+        proxy = None if proxy_bypass(host) else getproxies().get("https")
+        if proxy is None:
+            return http.client.HTTPSConnection(host, port, timeout=timeout_s)
+        via = urlsplit(proxy if "://" in proxy else f"http://{proxy}")
+        connection = http.client.HTTPSConnection(via.hostname or "", via.port or 80, timeout=timeout_s)
+        login = b64encode(f"{via.username}:{via.password or ''}".encode()).decode() if via.username else None
+        connection.set_tunnel(host, port or 443, {"proxy-authorization": f"Basic {login}"} if login else None)
+        return connection
+
+    def _refusal(self, status: int, headers: Mapping[str, str], content: bytes) -> RoleFailure:
+        text = f"{self.vendor} answers {status}: {_error_text(content)}"
+        if status in (401, 403):
+            return RoleFailure("login", text, mend=f"check {self.key_variable}")
+        kinds: dict[int, Kind] = {408: "overloaded", 409: "overloaded", 429: "rate_limit"}
+        kind: Kind = kinds.get(status, "overloaded" if status >= 500 else "request")
+        return RoleFailure(kind, text, retry_after_s=_retry_after(headers))
+
+
+def _error_text(content: bytes) -> str:
+    """The message of the usual error bodies, or the beginning of whatever it is."""
+    try:
+        error = json.loads(content)["error"]
+        text = error["message"] if isinstance(error, dict) else str(error)
+    except (ValueError, LookupError, TypeError):
+        text = content.decode(errors="replace")
+    return " ".join(str(text).split())[:300]
+
+
+def _retry_after(headers: Mapping[str, str]) -> float | None:
+    headers = {name.lower(): value for name, value in headers.items()}
+    if (milliseconds := headers.get("retry-after-ms")) is not None:
+        with contextlib.suppress(ValueError):
+            return max(0.0, float(milliseconds) / 1000)
+    value = headers.get("retry-after")
+    if value is None:
+        return None
+    with contextlib.suppress(ValueError):
+        return max(0.0, float(value))
+    with contextlib.suppress(ValueError, TypeError):
+        return max(0.0, parsedate_to_datetime(value).timestamp() - time())
+    return None
+
+
+def _is_this_machine(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,116 @@
+"""The calls that one question to a role takes: each is paid for, recorded, and free of secrets."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from autoqec.agents.accounting import Ledger, Reservation, Source
+from autoqec.agents.backends.base import Backend, Reply, Request
+from autoqec.agents.failures import RETRYABLE, RoleFailure
+from autoqec.agents.prices import Prices, Usage
+from autoqec.agents.redaction import Redactor
+from autoqec.agents.transcript import Transcript
+
+TRIES = 4
+"""Calls for one answer while the vendor is overloaded, limits the rate or cannot be reached."""
+
+
+@dataclass(frozen=True)
+class Books:
+    """What every call of a run is entered in."""
+
+    ledger: Ledger
+    transcript: Transcript
+    prices: Prices
+    redact: Redactor
+
+
+class Question:
+    """Under one deadline. form: the request, but for its prompt, its number and what was set aside for it."""
+
+    def __init__(
+        self, backend: Backend, books: Books, form: Request, *, round: int, backoff_s: float
+    ) -> None:
+        self._backend = backend
+        self._books = books
+        self._form = form
+        self._round = round
+        self._backoff_s = backoff_s
+        self._until = time.monotonic() + form.deadline_s
+        self.calls = 0
+        self.spent = 0
+        self.usage = Usage()
+
+    def put(self, prompt: str) -> Reply:
+        """One answer, however many calls it takes while the vendor is busy."""
+        tries = 1
+        while True:
+            try:
+                return self._call(prompt)
+            except RoleFailure as failure:
+                if tries == TRIES or failure.kind not in RETRYABLE:
+                    raise
+                wait = failure.retry_after_s
+                if wait is None:
+                    wait = self._backoff_s * 2 ** (tries - 1)
+                if time.monotonic() + wait >= self._until:
+                    failure.what += f" (waiting {wait:.0f} s would pass the deadline)"
+                    raise
+                time.sleep(wait)
+                tries += 1
+
+    def _call(self, prompt: str) -> Reply:
+        left = self._until - time.monotonic()
+        if left <= 0:
+            raise RoleFailure("deadline", "the time for this answer is used up")
+        books, backend, role = self._books, self._backend, self._form.role
+        request = replace(self._form, prompt=prompt, number=books.transcript.count(role), deadline_s=left)
+        worst = backend.worst_case(request, books.prices, books.ledger.caps)
+        reservation = books.ledger.reserve(
+            worst.nano,
+            least=worst.least,
+            role=role,
+            round=self._round,
+            backend=backend.name,
+            model=backend.model,
+        )
+        self.calls += 1
+        # Something unforeseen leaves the reservation as it is: it counts in full.
+        outcome = self._outcome(replace(request, budget=reservation.nano))
+        self._settle(reservation, outcome)
+        books.transcript.add(request, outcome, call=reservation.call, backend=backend.name, round=self._round)
+        if isinstance(outcome, RoleFailure):
+            raise outcome
+        return outcome
+
+    def _outcome(self, request: Request) -> Reply | RoleFailure:
+        redact = self._books.redact
+        try:
+            reply = self._backend.call(request)
+        except RoleFailure as failure:
+            failure.what, failure.said = redact(failure.what), redact(failure.said)
+            failure.where = self._backend.name
+            return failure
+        return replace(reply, text=redact(reply.text))
+
+    def _settle(self, reservation: Reservation, outcome: Reply | RoleFailure) -> None:
+        price = self._books.prices.find(self._backend.model)
+        nano, source = _cost(outcome, reservation, lambda usage: price.cost(usage) if price else 0)
+        self.spent += nano
+        self.usage += outcome.usage or Usage()
+        said = outcome.kind if isinstance(outcome, RoleFailure) else outcome.ended or "ok"
+        self._books.ledger.settle(reservation, nano, source=source, usage=outcome.usage, outcome=said)
+
+
+def _cost(
+    outcome: Reply | RoleFailure, reservation: Reservation, of_tokens: Callable[[Usage], int]
+) -> tuple[int, Source]:
+    if outcome.cost is not None:
+        return outcome.cost, "vendor"
+    if outcome.usage is not None:
+        return of_tokens(outcome.usage), "prices"
+    if isinstance(outcome, Reply) or outcome.charged:
+        return reservation.nano, "reserved"
+    return 0, "none"

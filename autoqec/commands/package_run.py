@@ -1,0 +1,32 @@
+"""`autoqec package-run`: a run as one archive."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from autoqec.commands.output import print_json
+
+
+@click.command()
+@click.argument("run_dir", type=click.Path(file_okay=False, path_type=Path))
+@click.option(
+    "--out",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Default: <run_id>.tar.gz in the working directory.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the manifest.")
+def command(run_dir: Path, out: Path | None, as_json: bool) -> None:
+    """Pack RUN_DIR with its branches, reports and environment, for `autoqec verify-package` on any machine."""
+    from autoqec.orchestration.package import package_run
+    from autoqec.orchestration.run import Run
+
+    run = Run.open(run_dir)
+    target = out or Path(f"{run.run_id}.tar.gz")
+    with run.exclusive():
+        manifest = package_run(run, target)
+    if as_json:
+        print_json({"archive": str(target), **manifest.model_dump()})
+    else:
+        click.echo(f"Wrote {target}: {len(manifest.files)} files, {len(manifest.refs) - 1} branches")

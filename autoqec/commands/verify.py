@@ -1,0 +1,128 @@
+"""`autoqec verify`: the independent verification of a round."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from autoqec.commands.output import print_json, print_table
+from autoqec.commands.progress import tasks_progress
+from autoqec.errors import InputError
+
+if TYPE_CHECKING:
+    from autoqec.eval.schema import VerifyReport
+
+EXIT_CODES = {"VERIFIED": 0, "SUSPICIOUS": 3, "FAILED": 4}
+
+
+def _labels(_context: click.Context, _option: click.Parameter, text: str | None) -> tuple[int, int] | None:
+    if text is None:
+        return None
+    found = re.fullmatch(r"(\d{1,12}):(\d{1,12})", text)
+    if found is None:
+        raise InputError(f"{text!r} is not a range of labels", where="--seeds", mend="write it as 9000:9099")
+    return int(found[1]), int(found[2])
+
+
+@click.command()
+@click.argument("round_dir", type=click.Path(path_type=Path))
+@click.option("--env", "env_name", required=True, help="Builtin name or YAML file; the round's own.")
+@click.option("--shots", type=click.IntRange(min=1), help="Least shots per p. Default: min_shots_verify.")
+@click.option(
+    "--cap", type=click.IntRange(min=1), help="Most shots at the reference p. Default: 5 times --shots."
+)
+@click.option(
+    "--seeds", callback=_labels, metavar="A:B", help="Labels, first:last, inside the holdout range."
+)
+@click.option("--bundle", help="Evaluate again on this archived bundle.")
+@click.option(
+    "--kind",
+    type=click.Choice(("confirm", "dev", "estimate")),
+    default="confirm",
+    show_default=True,
+    help="Of the fresh bundle. Only confirm supports a claim.",
+)
+@click.option(
+    "--rounds",
+    type=click.IntRange(min=1),
+    default=20,
+    show_default=True,
+    help="Confirmations planned for the run; each spends 0.025 / ROUNDS of alpha.",
+)
+@click.option(
+    "--with",
+    "parents",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="A parent of a compose round, on the same shots (repeatable).",
+)
+@click.option(
+    "--threshold",
+    type=click.FloatRange(min=0),
+    default=0.8,
+    show_default=True,
+    help="A child composes above this times the sum of its parents' gains.",
+)
+@click.option(
+    "--deadline",
+    "deadline_s",
+    type=click.FloatRange(min=1),
+    default=3600.0,
+    show_default=True,
+    help="Seconds that the model may take in each of its processes.",
+)
+@click.option("--repo", type=click.Path(path_type=Path), help="Repository of the round's commit.")
+@click.option("--base", default="HEAD", show_default=True, help="What experiment branches leave from.")
+@click.option("--json", "as_json", is_flag=True, help="Print the report instead of a summary.")
+def command(round_dir: Path, env_name: str, parents: tuple[Path, ...], as_json: bool, **options: Any) -> None:
+    """Verify the checkpoint of ROUND_DIR on fresh shots, behind a sandbox.
+
+    Writes verification_report.json and .md there. Exit code 0 VERIFIED, 3 SUSPICIOUS, 4 FAILED, 2 bad input.
+    """
+    from autoqec.envs.load import load_env
+    from autoqec.eval.verify import VerifyOptions, verify_together
+
+    env = load_env(env_name)
+    with tasks_progress() as progress:
+        chosen = VerifyOptions(progress=progress, **options)
+        reports = verify_together([round_dir, *parents], env, chosen)
+    head = reports[0]
+    if as_json:
+        print_json(head.model_dump(mode="json"))
+    else:
+        _print(round_dir, head)
+        if head.composition is not None:
+            gains = ", ".join(f"{report.delta_ler_holdout:.4g}" for report in reports)
+            click.echo(f"Composition: {head.composition.reading} (gains of child and parents: {gains})")
+    sys.exit(EXIT_CODES[head.verdict])
+
+
+def _print(path: Path, report: VerifyReport) -> None:
+    click.echo(f"{report.verdict}  {path}")
+    click.echo(f"  {report.notes}")
+    print_table(
+        "",
+        ("p", "shots", f"{report.baseline} LER", "candidate LER", "difference", "ratio"),
+        [
+            (
+                row.p,
+                row.shots,
+                row.ler_baseline,
+                row.ler_candidate,
+                f"{row.delta_ci[0]:.3g} .. {row.delta_ci[1]:.3g}",
+                "-" if row.ratio is None else f"{row.ratio:.3f}",
+            )
+            for row in report.per_p
+        ],
+    )
+    broken = [guard.name for guard in report.guards if guard.ok is False]
+    applied = sum(guard.ok is not None for guard in report.guards)
+    click.echo(
+        f"{applied - len(broken)} of {applied} guards ok{': not ' + ', '.join(broken) if broken else ''}; "
+        f"sandbox: {report.sandbox_tier if report.sandboxed else 'unsandboxed'}; {report.seconds:.0f} s"
+    )
+    click.echo(f"Report: {path / 'verification_report.md'}")

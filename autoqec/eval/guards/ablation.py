@@ -1,0 +1,130 @@
+"""Ablation: does the gain go when the learned numbers do, and if not, is it the algorithm's own?
+
+Two ablated forms: all weights shuffled, and all freshly initialised. What they still win is compared with the untrained
+computation of this package's own code. Plain belief propagation already beats plain matching: a model that keeps that
+much after ablation is no cheat, its algorithm wins. One that keeps more has its answers from somewhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from autoqec.eval.ablations import DOSES, REAL, REINITIALISED, SHUFFLED, UNTRAINED, noisy
+from autoqec.eval.bundles import CHUNK
+from autoqec.eval.case import Case, is_better
+from autoqec.eval.guards import Guard
+from autoqec.eval.schema import Ablation, DoseRow, GuardResult
+from autoqec.eval.tasks import Candidate
+from autoqec.stats.intervals import paired_difference, wilson
+from autoqec.stats.table import PairedTable
+
+NAME = "ablation"
+
+
+def prepare(case: Case) -> Sequence[Candidate]:
+    forms = [SHUFFLED, REINITIALISED, *([UNTRAINED] if _has_untrained(case) else [])]
+    return tasks_for(case, forms)
+
+
+def tasks_for(case: Case, forms: Sequence[str]) -> list[Candidate]:
+    """Forms of the subject on the ablation's shots; the tally takes their scores."""
+    p = case.reference_p
+    return [
+        Candidate(case.where(p), case.model(form), start, min(start + CHUNK, case.ablation_shots))
+        for form in forms
+        for start in range(0, case.ablation_shots, CHUNK)
+    ]
+
+
+def figures(case: Case) -> Ablation:
+    """What the report says about where the gain comes from. The untrained form of a pure network is the plain backend."""
+    p, shots, level = case.reference_p, case.ablation_shots, case.env.spec.eval_protocol.bootstrap_ci
+    plain = case.plain.name
+    untrained = case.model(UNTRAINED) if _has_untrained(case) else plain
+    table = case.tally.table
+
+    def ler(name: str) -> float:
+        return case.tally.failures(p, name, shots) / shots
+
+    def gain_ci(of: PairedTable) -> tuple[float, float]:
+        return paired_difference(of.b, of.c, of.shots, level)
+
+    algorithm = table(p, plain, untrained, shots)
+    weights = table(p, untrained, case.model(), shots)
+    algorithm_wins = is_better(algorithm)
+    floor = untrained if algorithm_wins else plain
+    survives = [
+        form for form in (SHUFFLED, REINITIALISED) if is_better(table(p, floor, case.model(form), shots))
+    ]
+    attribution: Literal["algorithm", "weights", "both", "none"] = "none"
+    if is_better(table(p, plain, case.model(), shots)):
+        attribution = "algorithm" if algorithm_wins else "weights"
+        if algorithm_wins and is_better(weights):
+            attribution = "both"
+    return Ablation(
+        shots=shots,
+        ler_baseline=ler(plain),
+        ler_real=ler(case.model()),
+        ler_shuffled=ler(case.model(SHUFFLED)),
+        ler_reinitialised=ler(case.model(REINITIALISED)),
+        ler_untrained=ler(untrained),
+        algorithm_gain=algorithm.delta,
+        algorithm_gain_ci=gain_ci(algorithm),
+        weights_gain=weights.delta,
+        weights_gain_ci=gain_ci(weights),
+        attribution=attribution,
+        survives=survives,
+        changed_by_shuffle=case.forms(REAL, SHUFFLED).discordant,
+        doses=[
+            DoseRow(
+                dose=dose,
+                ler=ler(case.model(noisy(dose))),
+                ler_ci=wilson(case.tally.failures(p, case.model(noisy(dose)), shots), shots, level),
+            )
+            for dose in DOSES
+        ],
+    )
+
+
+def judge(case: Case, _answers: Sequence[Any]) -> GuardResult:
+    found = figures(case)
+    wrong = []
+    if found.survives:
+        explained = "the untrained algorithm" if found.algorithm_gain > 0 else "nothing"
+        wrong.append(
+            f"the gain survives: {' and '.join(found.survives)} weights win, and {explained} explains "
+            f"{max(found.algorithm_gain, 0.0):.3g} of it"
+        )
+    if found.attribution in ("weights", "both"):
+        if not found.changed_by_shuffle:
+            wrong.append("shuffling all weights changes nothing")
+        elif not is_better(case.forms(SHUFFLED, REAL)):
+            wrong.append("shuffled weights are not worse than the real ones")
+    if found.attribution == "none" and case.evidence.decision == "gain":
+        wrong.append(f"the gain does not show on the {found.shots} shots of the ablation")
+    meaning = {
+        "algorithm": "the algorithm wins: the untrained computation has the same gain",
+        "weights": "the weights win: untrained there is no gain",
+        "both": "algorithm and weights win",
+        "none": "no gain to explain",
+    }[found.attribution]
+    text = "; ".join(wrong) or (
+        f"{meaning}. LER on {found.shots} shots: baseline {found.ler_baseline:.4g}, untrained {found.ler_untrained:.4g}, "
+        f"real {found.ler_real:.4g}, shuffled {found.ler_shuffled:.4g}, re-initialised {found.ler_reinitialised:.4g}"
+    )
+    return GuardResult(
+        name=NAME,
+        ok=not wrong,
+        severity="doubts",
+        number=found.ler_shuffled - found.ler_real,
+        text=text,
+        facts={"attribution": found.attribution},
+    )
+
+
+def _has_untrained(case: Case) -> bool:
+    return case.subject.dsl.get("type") in ("neural_bp", "hybrid")
+
+
+GUARD = Guard(NAME, judge, prepare)

@@ -1,0 +1,32 @@
+"""Checkpoint sanity: what was loaded. Files that are no plain, finite weights were refused before this."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from autoqec.eval.case import Case
+from autoqec.eval.guards import Guard
+from autoqec.eval.schema import GuardResult
+
+NAME = "checkpoint_sanity"
+
+
+def judge(case: Case, _answers: Sequence[Any]) -> GuardResult:
+    state = case.subject.state
+    finite = all(np.isfinite(array).all() for array in state.values() if array.dtype.kind == "f")
+    constant = sum(array.size > 1 and bool((array == array.flat[0]).all()) for array in state.values())
+    return GuardResult(
+        name=NAME,
+        ok=finite,
+        severity="breaks",
+        number=float(case.subject.n_params),
+        text=f"{case.subject.n_params} numbers in {len(state)} tensors, {case.subject.n_bytes} bytes, all finite; "
+        f"{constant} tensors hold one value only",
+        facts={"sha256": case.subject.sha256, "constant_tensors": constant},
+    )
+
+
+GUARD = Guard(NAME, judge)

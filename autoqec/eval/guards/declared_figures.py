@@ -1,0 +1,74 @@
+"""Declared figures: what metrics.json says, beside what was measured. It is compared and never used."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from autoqec.eval.case import Case
+from autoqec.eval.guards import Guard
+from autoqec.eval.guards.cost_census import Counted, number, prepare
+from autoqec.eval.schema import GuardResult
+
+NAME = "declared_figures"
+FLOPS_TOLERANCE = 0.02
+SHORT_PROFILE = 0.2
+SIGMAS = 6.0
+"""Between a declared LER and the measured one. Training chose its state on other shots, so they may differ a little."""
+
+
+def judge(case: Case, answers: Sequence[Any]) -> GuardResult:
+    metrics = case.subject.metrics
+    if metrics is None:
+        return GuardResult(
+            name=NAME, ok=None, severity="breaks", number=None, text="the round has no readable metrics.json"
+        )
+    counted: Counted = answers[0]
+    wrong, compared = [], 0
+    flops, params = number(metrics.get("flops_per_syndrome")), number(metrics.get("n_params"))
+    if flops is not None and counted.flops is not None:
+        compared += 1
+        if abs(flops - counted.flops) > FLOPS_TOLERANCE * counted.flops:
+            wrong.append(f"{flops:.0f} FLOPs declared, {counted.flops} counted")
+    if params is not None:
+        compared += 1
+        if params != case.subject.n_params:
+            wrong.append(f"{params:.0f} parameters declared, {case.subject.n_params} loaded")
+    p = number(metrics.get("reference_p"))
+    if p is None or p == case.reference_p:
+        table = case.against_plain(case.reference_p)
+        for name, failures in (
+            ("ler_plain_classical", table.baseline_failures),
+            ("ler_predecoder", table.candidate_failures),
+        ):
+            declared = number(metrics.get(name))
+            if declared is None:
+                continue
+            compared += 1
+            if not _agree(declared, failures, table.shots, _declared_shots(case)):
+                wrong.append(f"{name} = {declared:.4g} declared, {failures / table.shots:.4g} measured")
+    text = "; ".join(wrong) or f"{compared} figures of metrics.json agree with what was measured"
+    return GuardResult(name=NAME, ok=not wrong, severity="breaks", number=float(len(wrong)), text=text)
+
+
+def _agree(declared: float, failures: int, shots: int, declared_shots: int) -> bool:
+    if not 0 <= declared <= 1:
+        return False
+    measured = failures / shots
+    pooled = (failures + declared * declared_shots + 1) / (shots + declared_shots + 2)
+    sigma = math.sqrt(pooled * (1 - pooled) * (1 / shots + 1 / declared_shots))
+    return abs(declared - measured) <= SIGMAS * sigma + 0.05 * measured
+
+
+def _declared_shots(case: Case) -> int:
+    """Shots behind the declared rates: as said, and at least the share of `min_shots_val` that the short profile takes."""
+    least = max(1, int(SHORT_PROFILE * case.env.spec.eval_protocol.min_shots_val))
+    rows = (case.subject.metrics or {}).get("per_p")
+    for row in rows if isinstance(rows, list) else []:
+        if isinstance(row, dict) and row.get("p") == case.reference_p and type(row.get("shots")) is int:
+            return max(least, min(int(row["shots"]), 10**12))
+    return least
+
+
+GUARD = Guard(NAME, judge, prepare)

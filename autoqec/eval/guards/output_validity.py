@@ -1,0 +1,24 @@
+"""Output validity: every shot got an answer. One that did not counts as failed; nobody answers for the model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from autoqec.eval.case import Case
+from autoqec.eval.guards import Guard
+from autoqec.eval.schema import GuardResult
+
+NAME = "output_validity"
+
+
+def judge(case: Case, _answers: Sequence[Any]) -> GuardResult:
+    invalid, reasons = case.tally.invalid(case.model())
+    total = sum(case.tally.shots(p, case.model()) for p in case.env.spec.noise.p)
+    text = f"{total} shots answered, all valid"
+    if invalid:
+        text = f"{invalid} of {total} shots got no valid answer and count as failed: {'; '.join(reasons[:3])}"
+    return GuardResult(name=NAME, ok=not invalid, severity="breaks", number=float(invalid), text=text)
+
+
+GUARD = Guard(NAME, judge)

@@ -1,0 +1,84 @@
+"""Replay: a fresh worker gives the same answers twice, and those that decided the main test.
+
+Randomness, a clock, or state carried from batch to batch would show.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from autoqec.envs.problem import U8
+from autoqec.errors import AutoQECError
+from autoqec.eval.case import Case
+from autoqec.eval.guards import Guard
+from autoqec.eval.lane import Lane
+from autoqec.eval.schema import GuardResult
+from autoqec.eval.tasks import Where
+
+NAME = "replay"
+SHOTS = 2000
+
+
+class Replayed(NamedTuple):
+    """differing: shots whose raw answers changed from one replay to the next. failed: packed, of the first replay."""
+
+    shots: int
+    differing: int
+    failed: U8
+    error: str | None = None
+
+
+@dataclass(frozen=True)
+class Replay:
+    where: Where
+    model: str
+    start: int
+    stop: int
+
+    def run(self, lane: Lane) -> Replayed:
+        shots = self.where.read(lane, self.start, self.stop)
+        code = lane.stage.models[self.model].code
+        try:
+            with lane.new_worker(code) as worker:
+                held = lane.hold(worker, self.where.problem, self.model)
+                first = worker.answers(held, shots.detectors)
+                second = worker.answers(held, shots.detectors)
+                differing = int((first.view(np.uint8) != second.view(np.uint8)).any(axis=1).sum())
+                answers = lane.checked(self.where.problem, held, first, 0.0)
+        except AutoQECError as error:
+            return Replayed(len(shots.detectors), 0, np.zeros(0, np.uint8), error.what)
+        predicted = lane.predict(self.where.problem, self.model, shots.detectors, answers)
+        failed = (predicted != shots.observables).any(axis=1) | ~answers.valid
+        return Replayed(len(failed), differing, np.packbits(failed, bitorder="little"))
+
+
+def prepare(case: Case) -> Sequence[Replay]:
+    """The last shots of the main test: by then, whatever a model accumulates has accumulated."""
+    p = case.reference_p
+    stop = case.tally.shots(p, case.model())
+    return [Replay(case.where(p), case.model(), max(0, stop - SHOTS), stop)]
+
+
+def judge(case: Case, answers: Sequence[Any]) -> GuardResult:
+    found: Replayed = answers[0]
+    if found.error is not None:
+        return GuardResult(
+            name=NAME, ok=False, severity="breaks", number=None, text=f"a fresh worker failed: {found.error}"
+        )
+    main = case.tally.failed(case.reference_p, case.model())[-len(found.failed) :]
+    changed = int(np.bitwise_count(main ^ found.failed).sum())
+    ok = found.differing == 0 and changed == 0
+    text = f"{found.shots} shots replayed in a fresh worker: " + (
+        "bitwise the same answers, and the same failures as in the main test"
+        if ok
+        else f"{found.differing} answers changed between replays, {changed} failures differ from the main test"
+    )
+    number = float(max(found.differing, changed))
+    return GuardResult(name=NAME, ok=ok, severity="breaks", number=number, text=text)
+
+
+GUARD = Guard(NAME, judge, prepare)

@@ -1,0 +1,288 @@
+"""One lane of a verification: a trusted process with a confined worker of its own.
+
+Lane and worker take turns, so that as many lanes as cores keep every core busy. A lane reads shots and observables from the
+bundle, asks its worker about the shots, runs the classical backend and scores; only numbers go back.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from autoqec.decoders.backends import Backend
+from autoqec.decoders.backends.matching import MatchingBackend
+from autoqec.decoders.backends.osd import OsdBackend
+from autoqec.decoders.baselines.registry import DecoderChoice
+from autoqec.decoders.protocol import Decoder
+from autoqec.envs.environment import Environment
+from autoqec.envs.packing import pack, unpack, width
+from autoqec.envs.problem import U8, DecodingProblem
+from autoqec.envs.schema import EnvSpec
+from autoqec.errors import AutoQECError, InputError, UnavailableError
+from autoqec.sandbox.confined import Refused, WorkerDied
+from autoqec.sandbox.tiers import TIERS
+from autoqec.sandbox.worker import HeldModel, ModelWorker
+
+MAX_WEIGHT = 1e6
+"""Matching weights beyond this are no log-odds: such a shot has no valid answer."""
+
+SLICE = 1024
+"""Shots in one question to the worker; a question that the model fails on costs it these shots."""
+
+
+@dataclass(frozen=True, eq=False)
+class ModelSpec:
+    """A model for a worker to hold: a config with weights (or None for fresh ones), and whose code makes it."""
+
+    dsl: Mapping[str, Any]
+    state: Mapping[str, npt.NDArray[Any]] | None
+    output_mode: str
+    code: Path
+    seed: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Stage:
+    """What all lanes of a verification share. problems and models by name."""
+
+    problems: Mapping[str, DecodingProblem]
+    models: Mapping[str, ModelSpec]
+    backend: str
+    tier: str
+    lifetime_s: float
+
+
+class Task(Protocol):
+    """Work for a lane; picklable, and so is its result."""
+
+    def run(self, lane: Lane) -> Any: ...
+
+
+@dataclass
+class Answers:
+    """A model's answers to some shots, made safe for a backend.
+
+    raw: float32 weights or priors, or packed faults. valid: [shots] bool; rows of invalid shots are placeholders.
+    seconds: waiting for the worker.
+    """
+
+    raw: npt.NDArray[Any]
+    valid: npt.NDArray[np.bool_]
+    seconds: float
+    complaints: list[str] = field(default_factory=list)
+
+
+class Lane:
+    """The state of one lane process: decoders and backends by problem, and one worker per code base."""
+
+    def __init__(self, stage: Stage) -> None:
+        self.stage = stage
+        self._tier = next(tier for tier in TIERS if tier.name == stage.tier)
+        self._workers: dict[Path, ModelWorker] = {}
+        self._deaths: dict[Path, str] = {}
+        self._held: dict[tuple[str, str], HeldModel] = {}
+        self._held_problems: dict[tuple[Path, str], int] = {}
+        self._decoders: dict[tuple[str, DecoderChoice], Decoder] = {}
+        self._backends: dict[tuple[str, int], Backend] = {}
+        self._matrices: dict[str, tuple[Any, Any]] = {}
+        self._environments: dict[tuple[str, str], Environment] = {}
+
+    def close(self) -> None:
+        for worker in self._workers.values():
+            worker.close()
+
+    def environment(self, spec: str, root: str) -> Environment:
+        """The environment of an EnvSpec in JSON."""
+        key = (spec, root)
+        if key not in self._environments:
+            self._environments[key] = Environment(EnvSpec.model_validate_json(spec), root=Path(root))
+        return self._environments[key]
+
+    def decoder(self, problem: str, choice: DecoderChoice) -> Decoder:
+        key = (problem, choice)
+        if key not in self._decoders:
+            self._decoders[key] = choice.build(self.stage.problems[problem])
+        return self._decoders[key]
+
+    def backend(self, problem: str, order: int = 0) -> Backend:
+        key = (problem, order)
+        if key not in self._backends:
+            of = self.stage.problems[problem]
+            self._backends[key] = (
+                MatchingBackend(of) if self.stage.backend == "mwpm" else OsdBackend(of, order)
+            )
+        return self._backends[key]
+
+    def new_worker(self, code: Path) -> ModelWorker:
+        return ModelWorker(self._tier, code, lifetime_s=self.stage.lifetime_s)
+
+    def hold(
+        self, worker: ModelWorker, problem: str, model: str, held_problem: int | None = None
+    ) -> HeldModel:
+        """Puts a model into a worker."""
+        of, spec = self.stage.problems[problem], self.stage.models[model]
+        index = worker.hold_problem(of) if held_problem is None else held_problem
+        return worker.hold_model(
+            index,
+            of,
+            spec.dsl,
+            spec.state,
+            output_mode=spec.output_mode,
+            wants_edges=self.stage.backend == "mwpm",
+            seed=spec.seed,
+        )
+
+    def held(self, problem: str, model: str) -> tuple[ModelWorker, HeldModel]:
+        """The lane's own worker with the model in it. Refused: the model cannot be built; WorkerDied: nor asked again."""
+        code = self.stage.models[model].code
+        if code in self._deaths:
+            raise WorkerDied(self._deaths[code], where="the model's process")
+        try:
+            if code not in self._workers:
+                self._workers[code] = self.new_worker(code)
+            worker = self._workers[code]
+            if (code, problem) not in self._held_problems:
+                self._held_problems[code, problem] = worker.hold_problem(self.stage.problems[problem])
+            if (problem, model) not in self._held:
+                index = self._held_problems[code, problem]
+                self._held[problem, model] = self.hold(worker, problem, model, index)
+        except WorkerDied as error:
+            self._deaths[code] = error.what
+            raise
+        return worker, self._held[problem, model]
+
+    def ask(self, problem: str, model: str, detectors: U8) -> Answers:
+        """The lane's worker on some shots. What the model fails to answer is invalid; it is never answered for it."""
+        code = self.stage.models[model].code
+        parts = []
+        for start in range(0, len(detectors), SLICE):
+            rows = detectors[start : start + SLICE]
+            try:
+                worker, held = self.held(problem, model)
+                parts.append(self.checked(problem, held, *timed(worker, held, rows)))
+            except (WorkerDied, Refused) as error:
+                if isinstance(error, WorkerDied):
+                    self._deaths[code] = error.what
+                parts.append(
+                    self._nothing(problem, model, len(rows), f"{type(error).__name__}: {error.what}")
+                )
+        return Answers(
+            np.concatenate([part.raw for part in parts]),
+            np.concatenate([part.valid for part in parts]),
+            sum(part.seconds for part in parts),
+            list(dict.fromkeys(text for part in parts for text in part.complaints)),
+        )
+
+    def checked(
+        self,
+        problem: str,
+        held: HeldModel,
+        raw: npt.NDArray[Any],
+        seconds: float,
+        complaint: str | None = None,
+    ) -> Answers:
+        """Answers with every row that is no valid answer found and replaced by the environment's own numbers."""
+        of = self.stage.problems[problem]
+        complaints = [] if complaint is None else [complaint]
+        if held.kind == "faults":
+            spare = raw.shape[1] * 8 - held.columns
+            valid = (
+                np.ones(len(raw), np.bool_)
+                if not spare
+                else (raw[:, -1] >> (8 - spare) == 0).astype(np.bool_)
+            )
+            raw[~valid] = 0
+        elif held.kind == "edges":
+            with np.errstate(invalid="ignore"):
+                valid = (np.abs(raw) <= MAX_WEIGHT).all(axis=1)
+            raw[~valid] = 1.0
+        else:
+            with np.errstate(invalid="ignore"):
+                valid = ((raw >= 0) & (raw <= 1)).all(axis=1)
+            raw[~valid] = of.priors
+        if not valid.all() and not complaints:
+            complaints = ["answers that are NaN, infinite or out of range"]
+        return Answers(raw, valid, seconds, complaints)
+
+    def _nothing(self, problem: str, model: str, shots: int, complaint: str) -> Answers:
+        of, spec = self.stage.problems[problem], self.stage.models[model]
+        if spec.output_mode == "hard_flip":
+            raw: npt.NDArray[Any] = pack(np.zeros((shots, of.n_faults)))
+        else:
+            held = self._held.get((problem, model))
+            columns = of.n_faults if held is None else held.columns
+            raw = np.full((shots, columns), 0.5, dtype=np.float32)
+        return Answers(raw, np.zeros(shots, np.bool_), 0.0, [complaint])
+
+    def predict(self, problem: str, model: str, detectors: U8, answers: Answers, order: int = 0) -> U8:
+        """Predicted observables. Residual and frame of applied faults come from this side's own H and L."""
+        backend = self.backend(problem, order)
+        of = self.stage.problems[problem]
+        if not answers.valid.any():  # all of them fail, whatever is predicted
+            return np.zeros((len(detectors), width(of.n_observables)), dtype=np.uint8)
+        if self.stage.models[model].output_mode == "hard_flip":
+            applied = sp.csr_array(unpack(answers.raw, of.n_faults).astype(np.int32)).T
+            if problem not in self._matrices:
+                self._matrices[problem] = of.h.tocsr().astype(np.int32), of.l.tocsr().astype(np.int32)
+            h, l = self._matrices[problem]
+            syndrome = unpack(detectors, of.n_checks)
+            residual = (np.asarray((h @ applied).todense()).T + syndrome) & 1
+            frame = np.asarray((l @ applied).todense()).T & 1
+            return backend.decode_residual(pack(residual), pack(frame))
+        if isinstance(backend, MatchingBackend) and answers.raw.shape[1] == backend.graph.n_edges:
+            return backend.decode_edges(detectors, answers.raw, threads=1)
+        return backend.decode_priors(detectors, answers.raw.astype(np.float64), threads=1)
+
+
+def timed(worker: ModelWorker, held: HeldModel, detectors: U8) -> tuple[npt.NDArray[Any], float]:
+    start = time.perf_counter()
+    raw = worker.answers(held, detectors)
+    return raw, time.perf_counter() - start
+
+
+_ERRORS = {kind.__name__: kind for kind in (AutoQECError, InputError, UnavailableError, Refused, WorkerDied)}
+
+
+def _parts(error: Exception) -> tuple[str, str, str | None, str | None]:
+    if isinstance(error, AutoQECError) and type(error).__name__ in _ERRORS:
+        return type(error).__name__, error.what, error.where, error.mend
+    return "AutoQECError", "".join(traceback.format_exception(error)).strip(), "verify", None
+
+
+def rebuilt(parts: tuple[str, str, str | None, str | None]) -> AutoQECError:
+    """The error that a task raised in a lane."""
+    kind, what, where, mend = parts
+    return _ERRORS[kind](what, where=where, mend=mend)
+
+
+def main() -> None:
+    """Serves tasks from the connection whose descriptor is the first argument, until it closes."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    connection = Connection(int(sys.argv[1]))
+    lane = Lane(connection.recv())
+    try:
+        while True:
+            task: Task = connection.recv()
+            try:
+                connection.send((True, task.run(lane)))
+            except Exception as error:
+                connection.send((False, _parts(error)))
+    except (EOFError, BrokenPipeError, ConnectionResetError):
+        pass
+    finally:
+        lane.close()
+
+
+if __name__ == "__main__":
+    main()

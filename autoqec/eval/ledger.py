@@ -1,0 +1,103 @@
+"""The ledger of confirmations: append-only, each row chained to the one before it.
+
+A checkpoint is logged before the shots that judge it exist, and every confirmation that begins counts against its
+run's plan, whatever becomes of it: trying again until the shots are kind uses up the run's alpha.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from autoqec.errors import AutoQECError
+from autoqec.io.hashing import sha256_json
+from autoqec.io.jsonl import JsonLines
+from autoqec.io.locks import locked
+from autoqec.layout import VerifierDir
+from autoqec.stats.sequential import TOTAL_ALPHA, confirmation_alpha
+
+_RUN_ID = re.compile(r"\d{8}-\d{6}")
+
+
+def family_of(round_dir: Path) -> str:
+    """What shares one plan of confirmations: the run that holds the round, or a round that stands alone."""
+    path = round_dir.resolve()
+    return str(path.parent if _RUN_ID.fullmatch(path.parent.name) else path)
+
+
+class Share(NamedTuple):
+    """begun: confirmations before this one; alpha: what it may spend, 0 where the plan is used up."""
+
+    begun: int
+    alpha: float
+
+
+@dataclass(frozen=True)
+class Ledger:
+    home: VerifierDir
+
+    def rows(self) -> list[dict[str, Any]]:
+        """All rows; an error if one was changed or taken out."""
+        rows = JsonLines(self.home.ledger).rows()
+        previous = ""
+        for number, row in enumerate(rows, start=1):
+            if row.get("previous") != previous:
+                raise AutoQECError(
+                    f"row {number} does not follow from the one before it: the ledger was changed",
+                    where=str(self.home.ledger),
+                    mend="restore it from a backup; a new one in its place would forget what was spent",
+                )
+            previous = sha256_json(row)
+        return rows
+
+    def verdict_of(self, checkpoint: str, bundle: str) -> str | None:
+        """What was judged of a checkpoint on a bundle. A report that the ledger does not know was not written by this verifier."""
+        judged = [
+            row
+            for row in self.rows()
+            if row["event"] == "judged" and (row["checkpoint"], row["bundle"]) == (checkpoint, bundle)
+        ]
+        return str(judged[-1]["verdict"]) if judged else None
+
+    def add(self, event: str, **facts: Any) -> None:
+        with locked(self.home.lock):
+            self._append(self.rows(), event, facts)
+
+    def open(self, family: str, checkpoint: str, *, kind: str, rounds: int, **facts: Any) -> Share:
+        """Logs a bundle before its first shot; returns what the confirmation of a checkpoint on it may spend.
+
+        rounds: confirmations planned for the run. A plan that is changed midway gets no more than is left.
+        """
+        with locked(self.home.lock):
+            rows = self.rows()
+            begun, spent = _spent(rows, family, checkpoint)
+            alpha = min(confirmation_alpha(rounds, begun), max(TOTAL_ALPHA - spent, 0.0))
+            named = {
+                "kind": kind,
+                "rounds": rounds,
+                "family": family,
+                "checkpoint": checkpoint,
+                "alpha": alpha,
+            }
+            self._append(rows, "opened", {**named, **facts})
+        return Share(begun, alpha)
+
+    def _append(self, rows: list[dict[str, Any]], event: str, facts: dict[str, Any]) -> None:
+        previous = sha256_json(rows[-1]) if rows else ""
+        row = {"event": event, "time": time.time(), "previous": previous, **facts}
+        JsonLines(self.home.ledger).append(row)
+
+
+def _spent(rows: list[dict[str, Any]], family: str, checkpoint: str) -> tuple[int, float]:
+    """Confirmations that have begun in a family, or for this very checkpoint in any other, and their alpha."""
+    alphas = [
+        row["alpha"]
+        for row in rows
+        if row["event"] == "opened"
+        and row["kind"] == "confirm"
+        and (row["family"] == family or row["checkpoint"] == checkpoint)
+    ]
+    return len(alphas), sum(alphas)

@@ -1,0 +1,155 @@
+"""A verification report for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from autoqec.eval.schema import VerifyReport
+
+_MARK = {True: "ok", False: "NOT OK", None: "n/a"}
+
+
+def render(report: VerifyReport) -> str:
+    sections = [_head(report), _per_p(report), _baselines(report), _guards(report), _ablation(report)]
+    sections += [_cost(report), _composition(report), _provenance(report)]
+    return "\n\n".join(section for section in sections if section) + "\n"
+
+
+def _head(report: VerifyReport) -> str:
+    lines = [f"# {report.verdict}: {report.env_name}", "", report.notes, ""]
+    low, high = report.ler_holdout_ci
+    lines.append(
+        f"At p = {report.reference_p:g}, {report.shots} fresh shots: LER {report.ler_holdout:.4g} "
+        f"[{low:.4g}, {high:.4g}] against {report.ler_baseline_holdout:.4g} of {report.baseline}; "
+        f"difference {report.delta_ler_holdout:.4g} [{report.delta_ler_ci_low:.4g}, {report.delta_ler_ci_high:.4g}]. "
+        f"Anytime p = {report.p_gain:.3g} (exact McNemar as if of fixed size: {report.p_gain_exact:.3g}), alpha = {report.alpha:.3g} "
+        f"(confirmation {(report.confirmations_before or 0) + 1} of {report.rounds_planned} planned)."
+    )
+    return "\n".join(lines)
+
+
+def _table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
+    lines += ["| " + " | ".join(_cell(value) for value in row) + " |" for row in rows]
+    return "\n".join(lines)
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, tuple):
+        return f"{_cell(value[0])} .. {_cell(value[1])}"
+    return str(value).replace("|", "\\|")
+
+
+def _per_p(report: VerifyReport) -> str:
+    heads = (
+        "p",
+        "shots",
+        f"{report.baseline} LER",
+        "candidate LER",
+        "difference",
+        "ratio",
+        "interval",
+        "b",
+        "c",
+        "evidence",
+    )
+    rows = [
+        (
+            row.p,
+            row.shots,
+            row.ler_baseline,
+            row.ler_candidate,
+            row.delta_ci,
+            row.ratio,
+            row.ratio_ci,
+            row.b,
+            row.c,
+            f"p = {min(row.p_gain, row.p_loss):.2g}" if row.enough else "too few failures",
+        )
+        for row in report.per_p
+    ]
+    return "## Per error rate\n\n" + _table(heads, rows)
+
+
+def _baselines(report: VerifyReport) -> str:
+    if not report.baselines:
+        return ""
+    rows = [
+        (row.p, row.name, row.shots, row.ler, row.ler_ci, row.delta_ci, row.us_per_shot, row.note)
+        for row in report.baselines
+    ]
+    heads = ("p", "decoder", "shots", "LER", "interval", "its LER minus the candidate's", "us/shot", "")
+    return (
+        f"## Other decoders on the same shots\n\nStrongest at p = {report.reference_p:g}: {report.strongest_baseline}.\n\n"
+        + _table(heads, rows)
+    )
+
+
+def _guards(report: VerifyReport) -> str:
+    rows = [(guard.name, _MARK[guard.ok], guard.number, guard.text) for guard in report.guards]
+    return "## Guards\n\n" + _table(("guard", "", "number", ""), rows)
+
+
+def _ablation(report: VerifyReport) -> str:
+    if (found := report.ablation) is None:
+        return ""
+    lers = (
+        ("baseline", found.ler_baseline),
+        ("untrained algorithm", found.ler_untrained),
+        ("as submitted", found.ler_real),
+        *((f"noise {dose.dose:g}", dose.ler) for dose in found.doses),
+        ("shuffled", found.ler_shuffled),
+        ("re-initialised", found.ler_reinitialised),
+    )
+    text = (
+        f"{found.shots} shots. The algorithm alone gains {found.algorithm_gain:.4g} "
+        f"[{found.algorithm_gain_ci[0]:.4g}, {found.algorithm_gain_ci[1]:.4g}], the weights add {found.weights_gain:.4g} "
+        f"[{found.weights_gain_ci[0]:.4g}, {found.weights_gain_ci[1]:.4g}]. Attribution: {found.attribution}."
+    )
+    return f"## Where the gain comes from\n\n{text}\n\n" + _table(("weights", "LER"), lers)
+
+
+def _cost(report: VerifyReport) -> str:
+    if (cost := report.cost) is None:
+        return ""
+    rows: list[tuple[object, ...]] = [
+        ("FLOPs per syndrome", cost.flops_per_syndrome, cost.declared_flops_per_syndrome),
+        ("parameters", cost.n_params, cost.declared_n_params),
+        ("bytes", cost.n_bytes, None),
+        ("one shot, us (median, p99)", (cost.latency_us_p50, cost.latency_us_p99), None),
+        ("in bulk, us per shot", cost.bulk_us_per_shot, None),
+    ]
+    over = "".join(f"\n\nOver budget: {line}." for line in cost.over_budget)
+    return "## Cost\n\n" + _table(("", "measured", "declared"), rows) + over
+
+
+def _composition(report: VerifyReport) -> str:
+    if (found := report.composition) is None:
+        return ""
+    parents = ", ".join(
+        f"{name} {delta:.4g}" for name, delta in zip(found.parents, found.parent_deltas, strict=True)
+    )
+    return (
+        f"## Composition: {found.reading}\n\nGain of the child {found.child_delta:.4g}; of its parents on the same shots: "
+        f"{parents}; it composes above {found.threshold:g} times their sum."
+    )
+
+
+def _provenance(report: VerifyReport) -> str:
+    rows = [
+        ("bundle", f"{report.paired_eval_bundle_id} ({report.bundle_kind})"),
+        ("checkpoint", report.checkpoint_sha256),
+        ("model code", report.model_code),
+        ("sandbox", report.sandbox_tier if report.sandboxed else "unsandboxed"),
+        (
+            "holdout labels",
+            f"{len(report.holdout_seeds_used)} from {min(report.holdout_seeds_used, default=0)}",
+        ),
+        ("cap", report.shots_cap),
+        ("seconds", report.seconds),
+    ]
+    return "## Provenance\n\n" + _table(("", ""), rows)

@@ -1,0 +1,204 @@
+"""From a finished case to its report: the numbers, the verdict, and both files."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import stim
+
+from autoqec import __version__
+from autoqec.decoders.baselines.registry import unavailable
+from autoqec.eval import markdown
+from autoqec.eval.case import Case
+from autoqec.eval.guards import guards
+from autoqec.eval.guards.ablation import figures
+from autoqec.eval.guards.cost_census import census
+from autoqec.eval.ledger import Share
+from autoqec.eval.schema import BaselineRow, GuardResult, PairedRow, VerifyReport
+from autoqec.eval.survey import Survey, at_order
+from autoqec.eval.verdict import judge
+from autoqec.io import atomic
+from autoqec.layout import RoundDir
+from autoqec.sandbox.tiers import Tier
+from autoqec.stats.intervals import paired_difference, paired_ratio, wilson
+from autoqec.stats.sequential import anytime_p, decide_evidence
+
+
+def assemble(
+    case: Case,
+    answers: Mapping[str, Sequence[Any]],
+    survey: Survey,
+    *,
+    bundle_id: str,
+    tier: Tier,
+    share: Share,
+    no_claim: str | None,
+    seconds: float,
+) -> VerifyReport:
+    found = [guard.judge(case, answers[guard.name]) for guard in guards()]
+    by_name = {guard.name: guard for guard in found}
+    ablation = figures(case)
+    rows = [_paired(case, p) for p in case.env.spec.noise.p if case.tally.has(p, case.model())]
+    head = next(row for row in rows if row.p == case.reference_p)
+    baselines = [row for p in case.env.spec.noise.p for row in _baselines(case, survey, p)]
+    strongest = _strongest(head, baselines)
+    remarks = _remarks(head, strongest, ablation.attribution, tier)
+    verdict, notes = judge(case.evidence, found, no_claim=no_claim, remarks=remarks)
+    subject = case.subject
+    return VerifyReport(
+        verdict=verdict,
+        ler_holdout=head.ler_candidate,
+        ler_holdout_ci=head.ler_candidate_ci,
+        delta_ler_holdout=head.delta,
+        ler_shuffled=ablation.ler_shuffled,
+        ablation_sanity_ok=_ok(by_name, "ablation", "dose_response"),
+        holdout_seeds_used=case.bundle.labels_used(),
+        seed_leakage_check_ok=_ok(by_name, "seed_isolation"),
+        notes=notes,
+        branch=subject.branch if subject.code.commit is not None else None,
+        commit_sha=subject.code.commit,
+        delta_vs_baseline_holdout=head.delta,
+        paired_eval_bundle_id=bundle_id,
+        env_name=case.env.spec.name,
+        env_hash=case.env.content_hash,
+        checkpoint_sha256=subject.sha256,
+        reference_p=case.reference_p,
+        shots=head.shots,
+        shots_cap=case.options.most(case.env),
+        alpha=share.alpha,
+        rounds_planned=case.options.rounds,
+        confirmations_before=share.begun,
+        decision=case.evidence.decision,
+        p_gain=case.evidence.p_gain,
+        p_gain_exact=case.evidence.p_gain_fixed,
+        baseline=case.plain.name,
+        ler_baseline_holdout=head.ler_baseline,
+        delta_ler_ci_low=head.delta_ci[0],
+        delta_ler_ci_high=head.delta_ci[1],
+        strongest_baseline=strongest.name,
+        delta_vs_strongest=strongest.delta,
+        delta_vs_strongest_ci=strongest.delta_ci,
+        per_p=rows,
+        baselines=baselines,
+        guards=found,
+        ablation=ablation,
+        cost=census(case, answers["cost_census"][0]),
+        sandbox_tier=tier.name,
+        sandboxed=tier.confines,
+        model_code=subject.code.name,
+        bundle_kind=case.bundle.kind,
+        bundle_path=str(case.bundle.folder),
+        circuits={f"{p:g}": case.env.stream(p) for p in case.env.spec.noise.p},
+        seconds=seconds,
+        versions={
+            "autoqec": __version__,
+            "stim": stim.__version__,
+            "numpy": np.__version__,
+            "python": platform.python_version(),
+        },
+    )
+
+
+def write(round_dir: Path, report: VerifyReport) -> None:
+    files = RoundDir(round_dir)
+    atomic.write_text(files.report_text, markdown.render(report))
+    atomic.write_text(files.report, report.model_dump_json(indent=2) + "\n")
+
+
+def _ok(guards: Mapping[str, GuardResult], *names: str) -> bool:
+    return all(guards[name].ok is not False for name in names)
+
+
+def _paired(case: Case, p: float) -> PairedRow:
+    table = case.against_plain(p)
+    level = case.env.spec.eval_protocol.bootstrap_ci
+    backend, model = case.tally.seconds(p, case.model())
+    ratio_low, ratio_high = paired_ratio(table.b, table.c, table.both, level)
+    return PairedRow(
+        p=p,
+        shots=table.shots,
+        baseline=case.plain.name,
+        ler_baseline=table.baseline_failures / table.shots,
+        ler_baseline_ci=wilson(table.baseline_failures, table.shots, level),
+        ler_candidate=table.candidate_failures / table.shots,
+        ler_candidate_ci=wilson(table.candidate_failures, table.shots, level),
+        delta=table.delta,
+        delta_ci=paired_difference(table.b, table.c, table.shots, level),
+        ratio=table.baseline_failures / table.candidate_failures if table.candidate_failures else None,
+        ratio_ci=(ratio_low, None if ratio_high == float("inf") else ratio_high),
+        b=table.b,
+        c=table.c,
+        both=table.both,
+        p_gain=anytime_p(table.b, table.c),
+        p_loss=anytime_p(table.c, table.b),
+        enough=decide_evidence(table, alpha_gain=0.0).enough,
+        us_model=1e6 * model / table.shots,
+        us_backend=1e6 * backend / table.shots,
+    )
+
+
+def _baselines(case: Case, survey: Survey, p: float) -> list[BaselineRow]:
+    """The other decoders at p. At other orders of ordered statistics the subject is a row of its own."""
+    rows = []
+    names = {choice.name: unavailable(choice, case.problems[p]) for choice in survey.other_choices()}
+    names |= dict.fromkeys((at_order(case.key, order) for order in survey.other_orders()), None)
+    for name, reason in names.items():
+        shown = name.replace(case.model(), "predecoder")
+        if reason is not None or not case.tally.has(p, name):
+            rows.append(BaselineRow(p=p, name=shown, shots=0, note=reason or "not in this bundle"))
+            continue
+        table = case.tally.table(p, name, case.model())
+        level = case.env.spec.eval_protocol.bootstrap_ci
+        cut = table.shots < case.bundle.shots(p)
+        rows.append(
+            BaselineRow(
+                p=p,
+                name=shown,
+                shots=table.shots,
+                ler=table.baseline_failures / table.shots,
+                ler_ci=wilson(table.baseline_failures, table.shots, level),
+                delta=table.delta,
+                delta_ci=paired_difference(table.b, table.c, table.shots, level),
+                us_per_shot=1e6 * sum(case.tally.seconds(p, name)) / table.shots,
+                note=f"slow: {case.options.baseline_seconds:g} s of one core" if cut else None,
+            )
+        )
+    return rows
+
+
+def _strongest(head: PairedRow, baselines: Sequence[BaselineRow]) -> BaselineRow:
+    """The classical decoder with the lowest LER at the reference p."""
+    plain = BaselineRow(
+        p=head.p,
+        name=head.baseline,
+        shots=head.shots,
+        ler=head.ler_baseline,
+        delta=head.delta,
+        delta_ci=head.delta_ci,
+    )
+    at = [
+        row
+        for row in baselines
+        if row.p == head.p and row.ler is not None and not row.name.startswith("predecoder")
+    ]
+    return min([plain, *at], key=lambda row: row.ler if row.ler is not None else 1.0)
+
+
+def _remarks(head: PairedRow, strongest: BaselineRow, attribution: str, tier: Tier) -> list[str]:
+    remarks = []
+    if head.ratio is not None:
+        remarks.append(f"{head.baseline} fails {head.ratio:.3f} times as often at p = {head.p:g}")
+    if strongest.name != head.baseline and strongest.delta_ci is not None:
+        low, high = strongest.delta_ci
+        reading = "beats" if low > 0 else "loses to" if high < 0 else "is level with"
+        remarks.append(f"it {reading} the strongest classical baseline here, {strongest.name}")
+    if attribution in ("algorithm", "weights", "both"):
+        winners = {"algorithm": "the algorithm wins", "weights": "the weights win", "both": "both win"}
+        remarks.append(f"algorithm or weights: {winners[attribution]}")
+    if not tier.confines:
+        remarks.append("unsandboxed: no sandbox tier holds on this machine")
+    return remarks

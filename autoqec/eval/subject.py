@@ -1,0 +1,225 @@
+"""What is being verified: the checkpoint of a round, as data, and what the round's files claim about it.
+
+Nothing here is believed. The checkpoint is parsed behind the wall; claims are kept to be compared with what is measured.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from autoqec.decoders.archive import MAX_BYTES, check_archive
+from autoqec.decoders.dsl_schema import PredecoderDSL
+from autoqec.envs.environment import Environment
+from autoqec.errors import InputError, UnavailableError
+from autoqec.eval.code import ModelCode, at_commit, git, installed
+from autoqec.io.hashing import sha256_bytes
+from autoqec.io.regular import read_regular
+from autoqec.io.validate import validate_model
+from autoqec.layout import RoundDir, VerifierDir
+from autoqec.sandbox.confined import Refused, WorkerDied
+from autoqec.sandbox.tiers import Tier
+from autoqec.sandbox.wire import one_line
+from autoqec.sandbox.worker import ModelWorker
+
+_MAX_CLAIMS = 8 << 20
+_READING_S = 60.0
+
+
+class _Described(BaseModel):
+    """The part of a checkpoint's description that the verifier uses; the DSL may be that of another commit."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    dsl: dict[str, Any]
+    output_mode: Literal["hard_flip", "soft_priors"]
+    env_name: str = Field(max_length=200)
+    env_hash: str = Field(max_length=200)
+    seed: int
+    train_labels: tuple[int, int]
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """One checkpoint. state: its weights by name. dsl: as plain data; `config` is None where this version's schema does
+    not know it. metrics, manifest, pointer, config_file: what lies beside it, unbelieved; None if absent or unreadable."""
+
+    round_dir: Path
+    sha256: str
+    state: Mapping[str, npt.NDArray[Any]]
+    dsl: dict[str, Any]
+    output_mode: Literal["hard_flip", "soft_priors"]
+    train_labels: tuple[int, int]
+    seed: int
+    code: ModelCode
+    branch: str | None = None
+    metrics: dict[str, Any] | None = None
+    manifest: dict[str, Any] | None = None
+    pointer: dict[str, Any] | None = None
+    config_file: bytes | None = None
+    hashes: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def config(self) -> PredecoderDSL | None:
+        try:
+            return PredecoderDSL.model_validate_json(json.dumps(self.dsl))
+        except ValidationError:
+            return None
+
+    @property
+    def holds_code(self) -> bool:
+        """Whether code that is not this package's runs in the worker: a tier-2 config, or that of a commit."""
+        return not self.code.is_trusted or self.config is None or self.config.tier == "2"
+
+    @property
+    def n_params(self) -> int:
+        return int(sum(array.size for array in self.state.values()))
+
+    @property
+    def n_bytes(self) -> int:
+        return int(sum(array.nbytes for array in self.state.values()))
+
+
+def read_subject(
+    round_dir: Path, env: Environment, tier: Tier, home: VerifierDir, repo: Path | None
+) -> Subject:
+    """The subject of a round, or an InputError that says why it cannot be one. Its model can be built on `env`."""
+    path = RoundDir(round_dir).checkpoint
+    if not round_dir.is_dir():
+        raise InputError("is not a folder", where=str(round_dir), mend="give the folder of a round")
+    data = read_regular(path, limit=MAX_BYTES, mend="give the folder of a round that has a checkpoint.pt")
+    check_archive(data, where=str(path))
+    with ModelWorker(tier, request_s=_READING_S) as reader:
+        with _refusals(path, "train the round again"):
+            described, state = reader.read_checkpoint(data)
+        info = validate_model(described, _Described, where=str(path))
+        if info.env_hash != env.content_hash:
+            raise InputError(
+                f"the checkpoint belongs to {one_line(info.env_name)}, or to another version of {env.spec.name}",
+                where=str(path),
+                mend="give the environment that the round was trained on",
+            )
+        subject = _with_claims(RoundDir(round_dir), data, info, state, home, repo)
+        if subject.code.is_trusted and subject.config is None:
+            validate_model(subject.dsl, PredecoderDSL, where=str(path))  # says what is wrong with it
+        if subject.holds_code and not tier.confines:
+            raise UnavailableError(
+                "holds code, which runs in a sandbox only, and none holds on this machine",
+                where=str(path),
+                mend="see autoqec doctor",
+            )
+        with ExitStack() as stack:
+            worker = reader
+            if not subject.code.is_trusted:
+                worker = stack.enter_context(ModelWorker(tier, subject.code.root, request_s=_READING_S))
+            stack.enter_context(_refusals(path, "was it trained on this environment, by this version?"))
+            problem = env.built_problem(env.spec.noise.p[0])
+            worker.hold_model(
+                worker.hold_problem(problem),
+                problem,
+                subject.dsl,
+                subject.state,
+                output_mode=subject.output_mode,
+                wants_edges=env.spec.classical_backend == "mwpm",
+            )
+    return subject
+
+
+@contextmanager
+def _refusals(path: Path, mend: str) -> Iterator[None]:
+    """What a worker says no to, or dies of, as an error about the checkpoint."""
+    try:
+        yield
+    except Refused as error:
+        reason = (
+            error.what.removeprefix("InputError: ").removeprefix("ValueError: ").removeprefix("checkpoint: ")
+        )
+        raise InputError(reason.partition(" mend: ")[0], where=str(path), mend=mend) from None
+    except WorkerDied as error:
+        raise InputError(f"its process {error.what}", where=str(path), mend=mend) from None
+
+
+def _with_claims(
+    files: RoundDir,
+    data: bytes,
+    info: _Described,
+    state: Mapping[str, npt.NDArray[Any]],
+    home: VerifierDir,
+    repo: Path | None,
+) -> Subject:
+    metrics, pointers = _claims(files.metrics), files.pointers
+    pointer = _claims(pointers[0]) if len(pointers) == 1 else None
+    commit, branch = _commit(pointer, metrics)
+    code = installed() if commit is None else at_commit(_repository(repo, files.path, pointer), commit, home)
+    config = _small(files.config)
+    hashes = {files.checkpoint.name: sha256_bytes(data)}
+    if config is not None:
+        hashes[files.config.name] = sha256_bytes(config)
+    return Subject(
+        round_dir=files.path,
+        sha256=sha256_bytes(data),
+        state={name: np.array(array) for name, array in state.items()},
+        dsl=info.dsl,
+        output_mode=info.output_mode,
+        train_labels=info.train_labels,
+        seed=info.seed,
+        code=code,
+        branch=branch,
+        metrics=metrics,
+        manifest=_claims(files.manifest),
+        pointer=pointer,
+        config_file=config,
+        hashes=hashes,
+    )
+
+
+def _small(path: Path) -> bytes | None:
+    try:
+        return read_regular(path, limit=_MAX_CLAIMS)
+    except InputError:
+        return None
+
+
+def _claims(path: Path) -> dict[str, Any] | None:
+    data = _small(path)
+    try:
+        value = json.loads(data) if data is not None else None
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _commit(pointer: dict[str, Any] | None, metrics: dict[str, Any] | None) -> tuple[str | None, str | None]:
+    for claims in (pointer, metrics):
+        if claims is not None and isinstance(claims.get("commit_sha"), str):
+            branch = claims.get("branch")
+            return claims["commit_sha"], branch if isinstance(branch, str) and branch else "(unnamed)"
+    return None, None
+
+
+def _repository(given: Path | None, round_dir: Path, pointer: dict[str, Any] | None) -> Path:
+    """The repository of a round: as given, or that of the working directory or of this package.
+
+    Neither the pointer's word nor a repository inside the round's folder is taken: both are the round's own making.
+    """
+    if given is not None:
+        return given
+    provenance = pointer.get("provenance") if pointer is not None else None
+    claimed = provenance.get("repo_root_resolved") if isinstance(provenance, dict) else None
+    for folder in (Path.cwd(), installed().root):
+        top = git(folder, "rev-parse", "--show-toplevel", check=False)
+        if top and (claimed is None or Path(top).resolve() == Path(str(claimed)).resolve()):
+            return Path(top)
+    raise InputError(
+        "the round has a commit, and its repository is not that of the working directory",
+        where=str(round_dir),
+        mend="give --repo",
+    )

@@ -1,0 +1,131 @@
+"""The work that lanes do on the shots of a bundle."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from autoqec.decoders.baselines.registry import DecoderChoice
+from autoqec.envs.problem import U8
+from autoqec.envs.sampling import Shots
+from autoqec.eval.bundles import read_rows, sample_chunk
+from autoqec.eval.lane import Lane
+from autoqec.eval.secret import Secret
+
+PIECE = 500
+"""Shots between two looks at the clock."""
+
+
+@dataclass(frozen=True)
+class Where:
+    """Shots of a bundle: the problem they belong to and their two files."""
+
+    problem: str
+    detectors: Path
+    observables: Path
+
+    def read(self, lane: Lane, start: int, stop: int) -> Shots:
+        of = lane.stage.problems[self.problem]
+        return Shots(
+            read_rows(self.detectors, of.n_checks, start, stop),
+            read_rows(self.observables, of.n_observables, start, stop),
+        )
+
+
+class Scored(NamedTuple):
+    """Failures of one decoder on shots [start, start + shots).
+
+    bits: packed, spare bits clear. seconds: of decoding, and, for a model, of waiting for it. invalid: shots without a valid
+    answer, which count as failures. complaints: why.
+    """
+
+    start: int
+    shots: int
+    bits: U8
+    seconds: float
+    model_seconds: float = 0.0
+    invalid: int = 0
+    complaints: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The chunk of one label at one p."""
+
+    spec: str
+    root: str
+    secret: Secret
+    bundle: str
+    kind: str
+    p: float
+    label: int
+
+    def run(self, lane: Lane) -> Shots:
+        env = lane.environment(self.spec, self.root)
+        return sample_chunk(env, self.secret, self.bundle, self.kind, self.p, self.label)
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """A classical decoder on shots [start, stop); `seconds` bounds its time, and fewer shots come back then."""
+
+    where: Where
+    choice: DecoderChoice
+    start: int
+    stop: int
+    seconds: float | None = None
+
+    def run(self, lane: Lane) -> Scored:
+        decoder = lane.decoder(self.where.problem, self.choice)
+        shots = self.where.read(lane, self.start, self.stop)
+        decoder.decode(shots.detectors[:16])  # compiles, where there is something to compile
+        begin = time.perf_counter()
+        parts: list[U8] = []
+        step = PIECE if self.seconds is not None else self.stop - self.start
+        done = 0
+        while done < len(shots.detectors):
+            part = Shots(*(rows[done : done + step] for rows in shots))
+            parts.append((decoder.decode(part.detectors) != part.observables).any(axis=1))
+            done += len(part.detectors)
+            if self.seconds is not None and time.perf_counter() - begin > self.seconds:
+                break
+        bits = np.packbits(np.concatenate(parts), bitorder="little")
+        return Scored(self.start, done, bits, time.perf_counter() - begin)
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A model with its backend on shots [start, stop); `order`: of ordered statistics; `seconds` as in `Baseline`."""
+
+    where: Where
+    model: str
+    start: int
+    stop: int
+    order: int = 0
+    seconds: float | None = None
+
+    def run(self, lane: Lane) -> Scored:
+        shots = self.where.read(lane, self.start, self.stop)
+        begin = time.perf_counter()
+        failed, waited, invalid = [], 0.0, 0
+        complaints: dict[str, None] = {}
+        step = PIECE if self.seconds is not None else self.stop - self.start
+        done = 0
+        while done < len(shots.detectors):
+            part = Shots(*(rows[done : done + step] for rows in shots))
+            answers = lane.ask(self.where.problem, self.model, part.detectors)
+            predicted = lane.predict(self.where.problem, self.model, part.detectors, answers, self.order)
+            failed.append((predicted != part.observables).any(axis=1) | ~answers.valid)
+            waited += answers.seconds
+            invalid += int((~answers.valid).sum())
+            complaints |= dict.fromkeys(answers.complaints)
+            done += len(part.detectors)
+            if self.seconds is not None and time.perf_counter() - begin > self.seconds:
+                break
+        bits = np.packbits(np.concatenate(failed), bitorder="little")
+        seconds = time.perf_counter() - begin - waited
+        return Scored(self.start, done, bits, seconds, waited, invalid, tuple(complaints)[:5])

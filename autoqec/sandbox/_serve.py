@@ -1,0 +1,254 @@
+"""The confined end of the wall: a script for `python -I` that holds models and answers shots.
+
+    _serve.py <folder of the autoqec package>
+
+It reads frames from standard input and answers them on standard output until the input ends. It is never given labels,
+observables or seeds. Model code comes from the folder it is told, which may be the export of another commit; the
+protocol comes from `wire.py` beside this file.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+_spec = importlib.util.spec_from_file_location("autoqec_wire", Path(__file__).with_name("wire.py"))
+wire: Any = importlib.util.module_from_spec(_spec)  # type: ignore[arg-type]
+_spec.loader.exec_module(wire)  # type: ignore[union-attr]
+
+MAX_REQUEST = 2 << 30
+
+
+class Session:
+    """What one connection has loaded: problems and models, by the order in which they came."""
+
+    def __init__(self) -> None:
+        self.problems: list[Any] = []
+        self.models: list[_Model] = []
+
+    def problem(self, payload: bytes) -> bytes:
+        meta, arrays = wire.unpack(payload)
+        self.problems.append(_problem(meta, arrays))
+        return bytes(wire.pack({"problem": len(self.problems) - 1}, {}))
+
+    def model(self, payload: bytes) -> bytes:
+        meta, arrays = wire.unpack(payload)
+        made = _Model(
+            self.problems[meta["problem"]],
+            meta["dsl"],
+            seed=meta["seed"],
+            state=arrays if meta["with_state"] else None,
+            wants_edges=meta["wants_edges"],
+        )
+        self.models.append(made)
+        facts = {"model": len(self.models) - 1, "kind": made.kind, "columns": made.columns}
+        return bytes(wire.pack(facts, {}))
+
+    def run(self, payload: bytes) -> Any:
+        meta, arrays = wire.unpack(payload)
+        return self.models[meta["model"]].answers(
+            arrays["detectors"], int(meta["batch"]), as_counted=meta["as_counted"]
+        )
+
+    def cost(self, payload: bytes) -> bytes:
+        from autoqec.decoders.cost import count_flops
+
+        meta, _ = wire.unpack(payload)
+        model = self.models[meta["model"]]
+        return bytes(wire.pack({"flops": int(count_flops(model.module, model.problem))}, {}))
+
+    def checkpoint(self, payload: bytes) -> bytes:
+        from autoqec.decoders import checkpoint
+
+        described, state = checkpoint.parse(payload, where="checkpoint")
+        arrays = {name: tensor.numpy() for name, tensor in state.items()}
+        return bytes(wire.pack({"info": described}, arrays))
+
+
+def _problem(meta: dict[str, Any], arrays: dict[str, Any]) -> Any:
+    import scipy.sparse as sp
+
+    from autoqec.envs.problem import DecodingProblem, MatchingGraph
+
+    def sparse(kind: Any, name: str) -> Any:
+        indices = arrays[f"{name}_indices"]
+        parts = (np.ones(len(indices), dtype=np.uint8), indices, arrays[f"{name}_indptr"])
+        return kind(parts, shape=tuple(meta["shapes"][name]))
+
+    graph = None
+    if "ends" in arrays:
+        graph = MatchingGraph(
+            ends=arrays["ends"],
+            priors=arrays["edge_priors"],
+            observables=arrays["edge_observables"],
+            fault_edges=sparse(sp.csr_array, "a"),
+            conflicts=int(meta["conflicts"]),
+        )
+    return DecodingProblem(
+        name=meta["name"],
+        p=float(meta["p"]),
+        h=sparse(sp.csc_array, "h"),
+        l=sparse(sp.csc_array, "l"),
+        priors=arrays["priors"],
+        detector_coords=arrays["coords"],
+        detector_basis=arrays["basis"].astype(np.str_),
+        dem="",
+        graph=graph,
+    )
+
+
+class _Model:
+    """One module on one problem, and the kind of answer that the backend wants of it.
+
+    kind: "edges", matching weights; "priors", fault probabilities; "faults", applied faults, packed.
+    columns: entries per shot, before packing.
+    """
+
+    def __init__(
+        self, problem: Any, dsl: Any, *, seed: int, state: dict[str, Any] | None, wants_edges: bool
+    ) -> None:
+        import torch
+
+        from autoqec.decoders.compiler import compile_predecoder, context
+        from autoqec.decoders.dsl_schema import PredecoderDSL
+
+        torch.set_num_threads(1)  # there is one worker per core
+        config = PredecoderDSL.model_validate_json(json.dumps(dsl))
+        self.problem = problem
+        self.module: Any = compile_predecoder(config, problem, seed=seed).eval()
+        if state is not None:
+            self._load(state)
+        self._ctx = context(problem)
+        self.columns = problem.n_faults
+        self.kind = "faults" if self.module.output_mode == "hard_flip" else "priors"
+        if self.kind == "priors" and wants_edges and problem.graph is not None:
+            with torch.no_grad():
+                if self.module.edge_log_odds(torch.zeros(1, problem.n_checks), self._ctx) is not None:
+                    self.kind, self.columns = "edges", problem.graph.n_edges
+
+    def _load(self, state: dict[str, Any]) -> None:
+        import torch
+
+        given = {name: torch.from_numpy(np.array(array)) for name, array in state.items()}
+        expected = self.module.state_dict()
+        if other := sorted(expected.keys() ^ given.keys()):
+            raise ValueError(f"has other tensors than its config asks for: {other[:5]}")
+        for name, tensor in expected.items():
+            if given[name].shape != tensor.shape or given[name].dtype != tensor.dtype:
+                raise ValueError(
+                    f"tensor {name} is {given[name].dtype} {tuple(given[name].shape)}, "
+                    f"expected {tensor.dtype} {tuple(tensor.shape)}"
+                )
+        self.module.load_state_dict(given)
+
+    def answers(self, detectors: Any, batch: int, *, as_counted: bool) -> Any:
+        """The answers for packed shots, `batch` of them per call of the module, in order.
+
+        as_counted: by the operations that the cost census counts, without fused kernels.
+        """
+        import torch
+
+        from autoqec.decoders.cost import reference_path
+
+        syndromes = np.unpackbits(detectors, axis=1, count=self.problem.n_checks, bitorder="little")
+        parts = []
+        with torch.no_grad(), reference_path(self.module) if as_counted else torch.no_grad():
+            for start in range(0, len(syndromes), batch):
+                rows = torch.from_numpy(syndromes[start : start + batch]).float()
+                parts.append(self._one(rows))
+        return np.ascontiguousarray(
+            np.concatenate(parts)
+        )  # packed bits of a transposed answer lie in columns
+
+    def _one(self, syndrome: Any) -> Any:
+        if self.kind == "faults":
+            out = self.module.applied_faults(syndrome, self._ctx)
+        elif self.kind == "edges":
+            out = self.module.edge_log_odds(syndrome, self._ctx)
+        else:
+            out = self.module(syndrome, self._ctx)
+        if tuple(out.shape) != (len(syndrome), self.columns):
+            raise ValueError(f"the module answered {tuple(out.shape)} for {len(syndrome)} shots")
+        if self.kind == "faults":
+            return np.packbits(out.bool().cpu().numpy(), axis=1, bitorder="little")
+        return out.float().cpu().numpy()
+
+
+def serve(source: int, sink: int) -> None:
+    session = Session()
+    handlers: dict[bytes, Callable[[Any], Any]] = {
+        wire.PROBLEM: session.problem,
+        wire.MODEL: session.model,
+        wire.RUN: session.run,
+        wire.COST: session.cost,
+        wire.CHECKPOINT: session.checkpoint,
+    }
+    while True:
+        head = _read(source, wire.HEADER.size)
+        if head is None:
+            return
+        kind, length = wire.HEADER.unpack(head)
+        if length > MAX_REQUEST:
+            return
+        payload = _read(source, length)
+        if payload is None:
+            return
+        try:
+            reply = memoryview(handlers[bytes([kind])](payload)).cast("B")
+            _write(sink, wire.header(wire.ANSWER, len(reply)))
+            _write(sink, reply)
+        except Exception as error:
+            # Whatever a model raises is data for the other side, which decides what it means.
+            text = wire.one_line(f"{type(error).__name__}: {error}").encode()
+            _write(sink, wire.header(wire.REFUSAL, len(text)))
+            _write(sink, text)
+
+
+def _read(source: int, length: int) -> bytearray | None:
+    """Exactly `length` bytes, or None where the input ends."""
+    data = bytearray(length)
+    view, done = memoryview(data), 0
+    while done < length:
+        count = os.readv(source, [view[done:]])
+        if count == 0:
+            return None
+        done += count
+    return data
+
+
+def _write(sink: int, data: Any) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(sink, view) :]
+
+
+def _use_kernels_as_they_are() -> None:
+    """Compiled kernels come from a folder that cannot be written. What is not there is compiled and not kept."""
+    from numba.core import caching
+
+    caching._CacheLocator.ensure_cache_path = lambda _self: None
+    caching.Cache.save_overload = lambda *_: None
+
+
+def main() -> None:
+    sys.path.insert(0, sys.argv[1])
+    _use_kernels_as_they_are()
+    tempfile.tempdir = os.environ["TMPDIR"]  # parts of torch want to know of one, and none can be written
+    # The pipes are the protocol's alone: what a model prints goes to the error output.
+    source, sink = os.dup(0), os.dup(1)
+    empty = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(empty, 0)
+    os.dup2(2, 1)
+    serve(source, sink)
+
+
+if __name__ == "__main__":
+    main()

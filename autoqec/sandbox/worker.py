@@ -1,0 +1,150 @@
+"""The trusted end of the wall: a model in a confined process, asked for weights, priors or faults, shot by shot.
+
+What comes back is only ever numbers of a known type, shape and length; what they mean for a shot is worked out on this side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from autoqec.envs.packing import width
+from autoqec.envs.problem import U8, DecodingProblem
+from autoqec.sandbox import wire
+from autoqec.sandbox.confined import ConfinedProcess, WorkerDied
+from autoqec.sandbox.kernels import installed_root, kernels_for
+from autoqec.sandbox.tiers import Tier
+
+Kind = Literal["edges", "priors", "faults"]
+State = Mapping[str, npt.NDArray[Any]]
+
+BATCH = 256
+"""Shots per call of the module."""
+
+_ROWS = 2048  # shots per request: some megabytes of answer
+_FACTS = 1 << 20
+_CHECKPOINT = 1 << 30
+
+
+@dataclass(frozen=True)
+class HeldModel:
+    """A model that the worker holds.
+
+    kind: what it answers with; "edges": matching weights, "priors": fault probabilities, "faults": applied faults.
+    columns: numbers per shot.
+    """
+
+    index: int
+    kind: Kind
+    columns: int
+    n_checks: int
+
+
+class ModelWorker(ConfinedProcess):
+    """Holds problems and models behind the wall."""
+
+    def __init__(self, tier: Tier, code: Path | None = None, **limits: float) -> None:
+        root = code or installed_root()
+        super().__init__(tier, root, kernels=kernels_for(root), **limits)
+
+    def hold_problem(self, problem: DecodingProblem) -> int:
+        """Hands over the arrays of a problem, not its error model's text."""
+        meta, arrays = _described(problem)
+        facts = self._facts(wire.PROBLEM, wire.pack(meta, arrays))
+        return _integer(facts, "problem")
+
+    def hold_model(
+        self,
+        held_problem: int,
+        problem: DecodingProblem,
+        dsl: Mapping[str, Any],
+        state: State | None,
+        *,
+        output_mode: str,
+        wants_edges: bool,
+        seed: int = 0,
+    ) -> HeldModel:
+        """A model of `dsl` with the given weights, or, for None, freshly initialised ones."""
+        meta = {
+            "problem": held_problem,
+            "dsl": dict(dsl),
+            "seed": seed,
+            "with_state": state is not None,
+            "wants_edges": wants_edges,
+        }
+        facts = self._facts(wire.MODEL, wire.pack(meta, state or {}))
+        kind = facts.get("kind")
+        columns = {"faults": problem.n_faults, "priors": problem.n_faults}
+        if problem.graph is not None and wants_edges:
+            columns["edges"] = problem.graph.n_edges
+        if kind not in columns or (kind == "faults") != (output_mode == "hard_flip"):
+            raise self._dead(f"answers with {wire.one_line(kind)} under output_mode {output_mode}")
+        return HeldModel(_integer(facts, "model"), kind, columns[kind], problem.n_checks)
+
+    def answers(
+        self, model: HeldModel, detectors: U8, *, batch: int = BATCH, as_counted: bool = False
+    ) -> npt.NDArray[Any]:
+        """Float32 [shots, columns] for edges and priors; packed uint8 [shots, ceil(columns / 8)] for faults."""
+        shape: tuple[int, int] = (len(detectors), model.columns)
+        dtype: type[np.generic] = np.float32
+        if model.kind == "faults":
+            shape, dtype = (len(detectors), width(model.columns)), np.uint8
+        out = np.empty(shape, dtype=dtype)
+        for start in range(0, len(detectors), _ROWS):
+            rows = detectors[start : start + _ROWS]
+            meta = {"model": model.index, "batch": batch, "as_counted": as_counted}
+            self.request_into(wire.RUN, wire.pack(meta, {"detectors": rows}), out[start : start + len(rows)])
+        return out
+
+    def flops(self, model: HeldModel) -> int:
+        """FLOPs per syndrome by the census of the model's own code base."""
+        return _integer(self._facts(wire.COST, wire.pack({"model": model.index}, {})), "flops")
+
+    def read_checkpoint(self, data: bytes) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+        """The description in a checkpoint file's bytes, and its weights. The file is parsed behind the wall."""
+        answer = self.request(wire.CHECKPOINT, data, at_most=_CHECKPOINT)
+        meta, arrays = self._unpack(answer)
+        info = meta.get("info")
+        if not isinstance(info, dict):
+            raise self._dead("gave no description of the checkpoint")
+        return info, arrays
+
+    def _facts(self, kind: bytes, payload: bytes) -> dict[str, Any]:
+        return self._unpack(self.request(kind, payload, at_most=_FACTS))[0]
+
+    def _unpack(self, answer: bytearray) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+        try:
+            return wire.unpack(answer)
+        except wire.WireError as error:
+            raise self._dead(f"sent {error}") from error
+
+
+def _integer(facts: Mapping[str, Any], name: str) -> int:
+    value = facts.get(name)
+    if type(value) is not int or not 0 <= value < 1 << 62:
+        raise WorkerDied(f"gave {wire.one_line(value)} as {name}", where="the model's process")
+    return value
+
+
+def _described(problem: DecodingProblem) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+    shapes: dict[str, list[int]] = {}
+    arrays: dict[str, npt.NDArray[Any]] = {
+        "priors": problem.priors,
+        "coords": problem.detector_coords,
+        "basis": problem.detector_basis.astype("|S1"),
+    }
+    matrices: dict[str, Any] = {"h": problem.h, "l": problem.l}
+    conflicts = 0
+    if (graph := problem.graph) is not None:
+        arrays |= {"ends": graph.ends, "edge_priors": graph.priors, "edge_observables": graph.observables}
+        matrices["a"] = graph.fault_edges
+        conflicts = graph.conflicts
+    for name, matrix in matrices.items():
+        shapes[name] = [int(n) for n in matrix.shape]
+        arrays |= {f"{name}_indices": matrix.indices, f"{name}_indptr": matrix.indptr}
+    return {"name": problem.name, "p": problem.p, "shapes": shapes, "conflicts": conflicts}, arrays

@@ -1,0 +1,117 @@
+"""Candidates that are turned down before anything is trained."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import pytest
+
+from autoqec.agents.feasibility import COST_SLACK, START_S, estimate
+from autoqec.agents.proposal import EnvFacts, RoundContext
+from autoqec.decoders.compiler import compile_predecoder
+from autoqec.decoders.cost import measure
+from autoqec.decoders.dsl_schema import PredecoderDSL, canonical_dict
+from autoqec.envs.load import load_env
+
+DSL = PredecoderDSL.model_validate(
+    {
+        "type": "neural_bp",
+        "output_mode": "soft_priors",
+        "neural_bp": {"iterations": 4},
+        "training": {"loss": "backend_gap", "epochs": 1},
+    }
+)
+
+
+@cache
+def facts() -> EnvFacts:
+    env = load_env("surface_d3_depol")
+    return EnvFacts(env.spec, 0.01, "dev", env.problem(0.01))
+
+
+def context(**more: Any) -> RoundContext:
+    return RoundContext(env=facts(), seed=0, round=1, rounds_planned=12, **more)
+
+
+def with_budgets(flops: int, params: int) -> RoundContext:
+    limits = facts().spec.constraints.model_copy(
+        update={"latency_flops_budget": flops, "param_budget": params}
+    )
+    env = replace(facts(), spec=facts().spec.model_copy(update={"constraints": limits}))
+    return replace(context(), env=env)
+
+
+def with_epochs(epochs: int) -> PredecoderDSL:
+    training = DSL.training.model_copy(update={"epochs": epochs})
+    return DSL.model_copy(update={"training": training})
+
+
+def row(dsl: PredecoderDSL, train_s: float, eval_s: float) -> dict[str, Any]:
+    batches = dsl.training.epochs * 100_000 // dsl.training.batch_size
+    costs = estimate(dsl, context())
+    return {
+        "round": 1,
+        "status": "ok",
+        "dsl_config": canonical_dict(dsl),
+        "flops_per_syndrome": costs.flops_per_syndrome,
+        "train_batches_total": batches,
+        "train_wallclock_s": train_s,
+        "eval_wallclock_s": eval_s,
+    }
+
+
+def test_costs_are_those_of_the_runner():
+    cost = measure(compile_predecoder(DSL, facts().problem), facts().problem)
+    found = estimate(DSL, context(memory_gb=4.0))
+    assert (found.flops_per_syndrome, found.n_params) == (cost.flops_per_syndrome, cost.n_params)
+    assert found.is_feasible
+    assert found.violation == 0
+
+
+def test_soft_budgets_may_be_passed_by_the_slack_and_no_further():
+    cost = estimate(DSL, context())
+    flops, params = cost.flops_per_syndrome or 0, cost.n_params or 0
+    assert estimate(DSL, with_budgets(int(flops / COST_SLACK) + 1, 10**6)).is_feasible
+    over = estimate(DSL, with_budgets(int(flops / COST_SLACK) - 1, 10**6))
+    assert not over.is_feasible
+    assert "FLOPs" in over.reasons[0]
+    far = estimate(DSL, with_budgets(flops // 200, 1))
+    assert len(far.reasons) == 2
+    assert far.violation > over.violation > 0
+    assert "parameters" in estimate(DSL, with_budgets(10**9, params // 4)).reasons[0]
+
+
+def test_a_batch_that_does_not_fit_is_turned_down():
+    large = DSL.model_copy(update={"training": DSL.training.model_copy(update={"batch_size": 200_000})})
+    assert "GB" in estimate(large, context(memory_gb=2.0)).reasons[0]
+    assert estimate(large, context()).is_feasible  # no limit was given
+
+
+def test_time_is_taken_from_the_run_s_own_rounds_and_grows_with_the_work():
+    history = (row(with_epochs(1), train_s=40.0, eval_s=6.0),)
+    once, thrice = (estimate(with_epochs(n), context(history=history)) for n in (1, 3))
+    assert once.train_s == pytest.approx(40.0, rel=0.02)
+    assert once.eval_s == pytest.approx(6.0)
+    assert 60.0 < thrice.train_s < 120.0
+    assert once.seconds == pytest.approx(START_S + once.train_s + once.eval_s)
+    assert estimate(with_epochs(0), context(history=history)).train_s == 0
+    failed = ({**history[0], "status": "train_error", "train_wallclock_s": 4000.0},)
+    assert estimate(with_epochs(1), context(history=failed)).train_s == estimate(DSL, context()).train_s
+
+
+def test_training_that_would_be_cut_off_and_rounds_beyond_the_budget_left_are_turned_down():
+    slow = (row(with_epochs(1), train_s=470.0, eval_s=6.0),)
+    assert estimate(with_epochs(1), context(history=slow)).is_feasible
+    assert "s of training" in estimate(with_epochs(9), context(history=slow)).reasons[0]
+    assert not estimate(with_epochs(1), context(history=slow, budget_left_s=60.0)).is_feasible
+    assert estimate(with_epochs(0), context(history=slow, budget_left_s=60.0)).is_feasible
+
+
+def test_a_config_with_code_is_not_compiled_here():
+    code = "def head(hidden_state, params):\n    raise SystemExit\n"
+    dsl = PredecoderDSL.model_validate(canonical_dict(DSL) | {"head": {"type": "custom", "code": code}})
+    found = estimate(dsl, context())
+    assert (found.flops_per_syndrome, found.n_params) == (None, None)
+    assert found.is_feasible

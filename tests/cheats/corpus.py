@@ -1,0 +1,112 @@
+"""The list of all cheats and controls, and how one is run."""
+
+from __future__ import annotations
+
+import importlib
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from cheats.scene import Outcome, Scene, Shared
+
+_MODULES = (
+    "checkpoints",
+    "knowledge",
+    "behaviour",
+    "attribution",
+    "claims",
+    "history",
+    "process",
+    "statistics",
+    "tier2",
+    "prompts",
+)
+_STOPPED = ("refused", "FAILED", "SUSPICIOUS", "no effect")
+
+Play = Callable[[Scene], Outcome]
+
+
+@dataclass(frozen=True)
+class Cheat:
+    """family: cheats that one defence stops alike. how: what the cheater does. defence: what stops it.
+
+    expect: the outcomes that count as rejected. because: must be among what stopped it, so that a cheat is not
+    rejected by accident.
+    """
+
+    name: str
+    family: str
+    how: str
+    defence: str
+    expect: tuple[str, ...]
+    because: str
+    play: Play
+
+    def is_rejected(self, outcome: Outcome) -> bool:
+        stopped = outcome.result in self.expect and outcome.result in _STOPPED
+        return stopped and any(self.because in word for word in outcome.by)
+
+
+@dataclass(frozen=True)
+class Control:
+    """must_win: its gain is large and must be VERIFIED; otherwise it must only not be FAILED or refused."""
+
+    name: str
+    how: str
+    must_win: bool
+    play: Play
+
+    def is_rejected(self, outcome: Outcome) -> bool:
+        return outcome.result not in (("VERIFIED",) if self.must_win else ("VERIFIED", "SUSPICIOUS"))
+
+
+CHEATS: list[Cheat] = []
+CONTROLS: list[Control] = []
+
+
+def cheat(
+    name: str, *, family: str, how: str, defence: str, expect: str, because: str
+) -> Callable[[Play], Play]:
+    """Enters a cheat. expect: outcomes, separated by spaces or written as one."""
+
+    def enter(play: Play) -> Play:
+        allowed = tuple(word for word in _STOPPED if word in expect)
+        CHEATS.append(Cheat(name, family, how, defence, allowed, because, play))
+        return play
+
+    return enter
+
+
+def control(name: str, *, how: str, must_win: bool) -> Callable[[Play], Play]:
+    def enter(play: Play) -> Play:
+        CONTROLS.append(Control(name, how, must_win, play))
+        return play
+
+    return enter
+
+
+def load() -> tuple[list[Cheat], list[Control]]:
+    """All of the corpus."""
+    for name in (*_MODULES, "controls"):
+        importlib.import_module(f"cheats.{name}")
+    return CHEATS, CONTROLS
+
+
+class Played(NamedTuple):
+    case: Cheat | Control
+    outcome: Outcome
+    seconds: float
+
+    @property
+    def is_right(self) -> bool:
+        return self.case.is_rejected(self.outcome) == isinstance(self.case, Cheat)
+
+
+def play(case: Cheat | Control, shared: Shared) -> Played:
+    folder = Path(shared.root) / case.name.replace(" ", "-")
+    folder.mkdir(parents=True)
+    begin = time.monotonic()
+    outcome = case.play(Scene(folder, shared))
+    return Played(case, outcome, time.monotonic() - begin)

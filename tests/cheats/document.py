@@ -1,0 +1,93 @@
+"""docs/reward_hacking.md, from the corpus: `python tools/cheats.py --document`."""
+
+from __future__ import annotations
+
+from cheats.corpus import Cheat, Control
+
+QUICK = (
+    "pickle payload",
+    "symlinked checkpoint",
+    "search of stack and heap",
+    "cross-shot leakage",
+    "weightless logic",
+    "forged metrics.json",
+    "YAML bomb",
+    "slug traversal",
+    "environment of another round",
+    "link in the branch",
+    "chosen seeds",
+    "tier 2: dunder attributes",
+    "hypothesis that closes its fence",
+)
+SLOW = (
+    "patched pymatching",
+    "NaN for hard shots",
+    "cheap when counted",
+    "fork bomb",
+    "edited evaluator on the branch",
+    "sitecustomize for the worker",
+    "retry until lucky",
+    "checksum against ablation",
+    "untrained belief propagation, d = 4",
+)
+"""Played by tests/cheats/test_cheats.py, each family of cheats at least once; the rest by `make cheats` alone."""
+
+_HEAD = """# Reward hacking
+
+A search for better decoders finds the gaps of its own evaluation first. This page lists the ways to be called VERIFIED
+without deserving it that the verifier is tried against, how each works and what stops it. Every line is a case with its own
+fixture in `tests/cheats`: a crafted file, a real git branch, a hostile process. `make cheats` plays all of them, with the honest
+controls, and fails on any miss; a case counts as rejected only if the defence named here is what stopped it. Where it can be
+shown, `make cheats` also prints what the cheat gains with the defence off: in one process with the labels, by its own
+claim, or by the same measurement without the guard that broke.
+
+This page is made from the corpus by `python tools/cheats.py --document`, and a test compares the two.
+"""
+
+_TAIL = """
+## What is not stopped
+
+- A hidden algorithm that the weights switch on within a tolerance, such as a fixed decoder that runs while some learned number
+  is roughly right, looks like learning under every ablation. Its gain on fresh shots is real, and so is its cost; only the
+  attribution is wrong. The commit of the round is there to be read.
+- Work below what the clock can show: the cost census compares counted operations with time per shot, and code of a
+  branch that hides a factor of ten from the count, in numpy or in a kernel of its own, can stay above its limit.
+- Whoever owns the verifier's account owns the verifier: its interpreter, its home with secret and ledger. Rows cannot
+  be changed or taken out of the middle of the ledger unseen, but its end can be cut off. Start the installed `autoqec` command, and not
+  `python -m` inside a checkout that is being judged.
+- Rounds outside a run share no plan of confirmations unless their checkpoints are the same: whoever trains a thousand rounds
+  alone and verifies each has a thousand plans.
+"""
+
+
+def document(cheats: list[Cheat], controls: list[Control]) -> str:
+    parts = [_HEAD]
+    families: dict[str, list[Cheat]] = {}
+    for each in cheats:
+        families.setdefault(each.family, []).append(each)
+    parts.append(f"{len(cheats)} cheats in {len(families)} families, {len(controls)} honest controls.\n")
+    for family, cases in families.items():
+        parts += [
+            f"\n## {family[0].upper()}{family[1:]}\n",
+            "",
+            "| cheat | how it works | what stops it | outcome | shown by |",
+        ]
+        parts.append("|---|---|---|---|---|")
+        parts += [_row(case) for case in cases]
+        parts.append("")
+    parts += ["", "## Honest controls", "", "Must not be called FAILED; those that win must be VERIFIED.", ""]
+    parts += ["| control | what it is | must be VERIFIED | shown by |", "|---|---|---|---|"]
+    parts += [
+        f"| {c.name} | {c.how} | {'yes' if c.must_win else 'no gain is promised'} | {_shown(c.name)} |"
+        for c in controls
+    ]
+    return "\n".join(parts) + "\n" + _TAIL
+
+
+def _row(case: Cheat) -> str:
+    cells = (case.name, case.how, case.defence, " or ".join(case.expect), _shown(case.name))
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def _shown(name: str) -> str:
+    return "`test_cheats.py`, `make cheats`" if name in QUICK + SLOW else "`make cheats`"

@@ -1,0 +1,142 @@
+"""The surroundings of the verifier's own process."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import yaml
+
+from cheats.corpus import cheat
+from cheats.scene import NETWORK, SHOTS, SOFT_BP, Outcome, Scene, act, surface
+
+_SHADOW = '''
+"""In the place of pymatching: the real one, with every ninth answer wrong."""
+
+import importlib.util
+import sys
+
+sys.path = [entry for entry in sys.path if entry != HERE]
+del sys.modules["pymatching"]
+import pymatching as real
+
+honest = real.Matching.decode_batch
+
+
+def spoilt(self, *arguments, **options):
+    out = honest(self, *arguments, **options)
+    out[::9] ^= 1
+    return out
+
+
+real.Matching.decode_batch = spoilt
+sys.modules["pymatching"] = real
+'''
+
+
+def _run(scene: Scene, round_dir: Path, **environment: str) -> tuple[int, dict[str, object], str]:
+    """`autoqec verify` as a command, in an environment with more variables: exit code, report, what it said."""
+    spec = scene.folder / "env.yaml"
+    spec.write_text(yaml.safe_dump(scene.spec))
+    arguments = ["verify", str(round_dir), "--env", str(spec), "--shots", str(SHOTS), "--cap", str(SHOTS)]
+    done = subprocess.run(
+        [sys.executable, "-m", "cli.autoqec", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=scene.folder,
+        env={**os.environ, "AUTOQEC_HOME": str(scene.home), **environment},
+    )
+    report = round_dir / "verification_report.json"
+    return done.returncode, json.loads(report.read_text()) if report.exists() else {}, done.stderr
+
+
+def _begin(scene: Scene, **environment: str) -> None:
+    """A verification that starts its worker and is refused then: the round is of another environment."""
+    folder = scene.round(SOFT_BP)
+    scene.spec = surface(3, name="another")
+    code, _, said = _run(scene, folder, **environment)
+    if code != 2 or "another version" not in said:
+        raise RuntimeError(f"exit code {code}: {said}")
+
+
+def _outcome(code: int, report: dict[str, object], said: str) -> Outcome:
+    results = {0: "VERIFIED", 2: "refused", 3: "SUSPICIOUS", 4: "FAILED"}
+    guards = report.get("guards", [])
+    broken = [guard["name"] for guard in guards if guard["ok"] is False]  # type: ignore[attr-defined]
+    gain = None
+    if report.get("decision") == "gain":
+        gain = f"{report['ler_baseline_holdout']:.4f} -> {report['ler_holdout']:.4f}"
+    return Outcome(results.get(code, f"exit code {code}"), (*broken, said), gain)
+
+
+@cheat(
+    "shadow of pymatching on PYTHONPATH",
+    family="hostile surroundings",
+    how="PYTHONPATH has a pymatching of its own, so that the verifier's baseline is often wrong",
+    defence="a second matcher with the same weights, of another make, must not be better than the baseline",
+    expect="FAILED refused",
+    because="frozen_baseline",
+)
+def _shadow(scene: Scene) -> Outcome:
+    folder = scene.folder / "path"
+    folder.mkdir()
+    (folder / "pymatching.py").write_text(_SHADOW.replace("HERE", repr(str(folder))))
+    return _outcome(*_run(scene, scene.round(NETWORK), PYTHONPATH=str(folder)))
+
+
+_C = """
+#include <stdio.h>
+#include <string.h>
+__attribute__((constructor)) static void tell(void) {
+    char line[4096] = {0};
+    FILE *own = fopen("/proc/self/cmdline", "r");
+    size_t n = own ? fread(line, 1, sizeof line - 1, own) : 0;
+    for (size_t i = 0; i < n; i++) if (!line[i]) line[i] = ' ';
+    if (strstr(line, "_serve.py") && !strstr(line, "bwrap") && !strstr(line, "_launch")) {
+        FILE *file = fopen("%s", "w");
+        if (file) fclose(file);
+    }
+}
+"""
+
+
+@cheat(
+    "LD_PRELOAD into the worker",
+    family="hostile surroundings",
+    how="a library is preloaded into every process that the verifier starts",
+    defence="workers start with an environment made from nothing, and see no file of the cheater",
+    expect="no effect",
+    because="not loaded",
+)
+def _preload(scene: Scene) -> Outcome:
+    source, library = scene.folder / "evil.c", scene.folder / "evil.so"
+    source.write_text(_C % scene.marker)
+    compiled = subprocess.run(
+        ["cc", "-shared", "-fPIC", "-o", library, source], check=False, capture_output=True
+    )
+    if compiled.returncode:
+        raise RuntimeError(compiled.stderr.decode())
+    _begin(scene, LD_PRELOAD=str(library), PYTHONSTARTUP=str(source))
+    return act(scene.marker.exists(), "it was not loaded into a worker")
+
+
+@cheat(
+    "sitecustomize for the worker",
+    family="hostile surroundings",
+    how="sitecustomize.py and usercustomize.py on PYTHONPATH and in the user's base folder wait for the worker",
+    defence="python -I with an empty environment and a home of its own",
+    expect="no effect",
+    because="not run",
+)
+def _customize(scene: Scene) -> Outcome:
+    folder = scene.folder / "path"
+    folder.mkdir()
+    code = f"import sys\nif '_serve.py' in ' '.join(sys.orig_argv): open({str(scene.marker)!r}, 'w')\n"
+    for name in ("sitecustomize.py", "usercustomize.py"):
+        (folder / name).write_text(code)
+    _begin(scene, PYTHONPATH=str(folder), PYTHONUSERBASE=str(folder))
+    return act(scene.marker.exists(), "it was not run in a worker")

@@ -1,0 +1,160 @@
+"""Secret, ledger and bundles: fresh shots that nobody can foresee, and a record that nobody can shorten."""
+
+from __future__ import annotations
+
+import json
+import stat
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from autoqec.envs.environment import Environment
+from autoqec.errors import AutoQECError, InputError
+from autoqec.eval.bundles import CHUNK, load_bundle, open_bundle, sample_chunk
+from autoqec.eval.ledger import Ledger, family_of
+from autoqec.eval.secret import Secret
+from autoqec.layout import VerifierDir
+
+P = 0.01
+
+
+def test_a_secret_is_made_once_and_private(tmp_path: Path) -> None:
+    path = tmp_path / "home" / "secret"
+    with ThreadPoolExecutor(8) as pool:
+        keys = set(pool.map(lambda _: Secret.of(path).key, range(32)))
+    assert len(keys) == 1
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert [entry.name for entry in path.parent.iterdir()] == ["secret"]
+    assert Secret.of(tmp_path / "other" / "secret").key not in keys
+    assert next(iter(keys)).hex() not in repr(Secret.of(path))
+    path.chmod(0o644)
+    with pytest.raises(InputError, match="owner"):
+        Secret.of(path)
+
+
+def test_seeds_depend_on_every_part_and_on_the_secret() -> None:
+    one, other = Secret(b"1" * 32), Secret(b"2" * 32)
+    base = ("confirm", "bundle", "circuit", 9000)
+    seeds = {one.seed(*base), other.seed(*base), one.seed("dev", *base[1:])}
+    seeds |= {one.seed("confirm", "b", "circuit", 9000), one.seed("confirm", "bundle", "c", 9000)}
+    seeds |= {one.seed("confirm", "bundle", "circuit", 9001)}
+    assert len(seeds) == 6
+    assert one.seed(*base) == Secret(b"1" * 32).seed(*base)
+    assert all(0 <= seed < 2**64 for seed in seeds)
+
+
+def filled(env: Environment, home: VerifierDir, secret: Secret, kind: str = "confirm", labels=(9000, 9004)):
+    bundle = open_bundle(env, kind, home.bundles, labels, ["c" * 64])
+    for p in env.spec.noise.p:
+        missing = bundle.missing(p, 2 * CHUNK)
+        bundle.add(p, [sample_chunk(env, secret, bundle.name, kind, p, label) for label in missing])
+    return bundle
+
+
+def test_bundles_are_archived_by_the_hash_of_their_data(env: Environment, tmp_path: Path) -> None:
+    home, secret = VerifierDir(tmp_path), Secret(b"s" * 32)
+    bundle = filled(env, home, secret)
+    assert bundle.labels_used() == [9000, 9001]
+    assert bundle.missing(P, 3 * CHUNK) == [9002]
+    with pytest.raises(InputError, match="more labels"):
+        bundle.missing(P, 6 * CHUNK)
+    identity = bundle.seal(home.bundles)
+    again = load_bundle(env, home.bundles, identity)
+    assert again.shots(P) == 2 * CHUNK
+    assert not again.fresh
+    assert [path.name for path in home.bundles.iterdir()] == [identity]
+    fresh = filled(env, home, secret).seal(home.bundles)
+    assert fresh != identity  # another name, other seeds, other shots
+    first, second = (
+        load_bundle(env, home.bundles, each).files(P)[0].read_bytes() for each in (identity, fresh)
+    )
+    assert len(first) == len(second)
+    assert np.mean(np.frombuffer(first, np.uint8) != np.frombuffer(second, np.uint8)) > 0.05
+
+
+def test_dev_bundles_come_out_the_same(env: Environment, tmp_path: Path) -> None:
+    home, secret = VerifierDir(tmp_path), Secret(b"s" * 32)
+    assert filled(env, home, secret, "dev").seal(home.bundles) == filled(env, home, secret, "dev").seal(
+        home.bundles
+    )
+    assert filled(env, home, Secret(b"t" * 32), "dev").seal(home.bundles) not in {
+        filled(env, home, secret, "dev").seal(home.bundles)
+    }
+
+
+def test_a_changed_or_foreign_bundle_is_refused(env: Environment, tmp_path: Path) -> None:
+    home = VerifierDir(tmp_path)
+    identity = filled(env, home, Secret(b"s" * 32)).seal(home.bundles)
+    path = home.bundles / identity / "p1.obs.b8"
+    data = bytearray(path.read_bytes())
+    data[17] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(InputError, match="hash"):
+        load_bundle(env, home.bundles, identity)
+    meta = home.bundles / identity / "meta.json"
+    content = json.loads(meta.read_text())
+    content["streams"][0]["circuit"] = "0" * 64
+    meta.write_text(json.dumps(content))
+    with pytest.raises(InputError, match="other circuits"):
+        load_bundle(env, home.bundles, identity)
+    for name in ("../" + identity, "nothing", ""):
+        with pytest.raises(InputError, match="archive"):
+            load_bundle(env, home.bundles, name)
+
+
+def spend(
+    ledger: Ledger, family: str, checkpoint: str, rounds: int = 3, kind: str = "confirm"
+) -> tuple[int, float]:
+    return ledger.open(family, checkpoint, kind=kind, rounds=rounds)
+
+
+def test_a_run_spends_its_alpha_once(tmp_path: Path) -> None:
+    ledger = Ledger(VerifierDir(tmp_path))
+    assert [spend(ledger, "run", f"c{i}") for i in range(4)] == [
+        (0, pytest.approx(0.025 / 3)),
+        (1, pytest.approx(0.025 / 3)),
+        (2, pytest.approx(0.025 / 3)),
+        (3, 0.0),
+    ]
+    assert spend(ledger, "other run", "c9")[0] == 0
+    assert spend(ledger, "a third run", "c0")[0] == 1  # the same checkpoint elsewhere
+    assert spend(ledger, "run", "c5", kind="dev")[0] == 4
+    assert spend(ledger, "run", "c6")[0] == 4  # a dev bundle spends nothing
+
+
+def test_a_longer_plan_does_not_bring_back_what_was_spent(tmp_path: Path) -> None:
+    ledger = Ledger(VerifierDir(tmp_path))
+    assert spend(ledger, "run", "a", rounds=1) == (0, 0.025)
+    assert spend(ledger, "run", "b", rounds=100) == (1, 0.0)
+
+
+def test_the_ledger_notices_changes(tmp_path: Path) -> None:
+    home = VerifierDir(tmp_path)
+    ledger = Ledger(home)
+    for index in range(4):
+        spend(ledger, "run", f"c{index}")
+    lines = home.ledger.read_text().splitlines(keepends=True)
+    for damaged in ([lines[0], *lines[2:]], lines[1:], [lines[0].replace("c0", "x0"), *lines[1:]]):
+        home.ledger.write_text("".join(damaged))
+        with pytest.raises(AutoQECError, match="changed"):
+            ledger.rows()
+    home.ledger.write_text("".join(lines) + '{"torn')
+    assert len(ledger.rows()) == 4
+    spend(ledger, "run", "c9")
+    assert len(ledger.rows()) == 5
+
+
+def test_concurrent_confirmations_share_one_plan(tmp_path: Path) -> None:
+    ledger = Ledger(VerifierDir(tmp_path))
+    with ThreadPoolExecutor(6) as pool:
+        shares = list(pool.map(lambda i: spend(ledger, "run", f"c{i}", rounds=4), range(12)))
+    assert sorted(share[0] for share in shares) == list(range(12))
+    assert sum(share[1] for share in shares) == pytest.approx(0.025)
+
+
+def test_rounds_of_a_run_are_one_family(tmp_path: Path) -> None:
+    run = tmp_path / "20260101-120000"
+    assert family_of(run / "round_1") == family_of(run / "round_2") == str(run)
+    assert family_of(tmp_path / "a") != family_of(tmp_path / "b")

@@ -1,0 +1,239 @@
+"""Guards against models that are not what they seem. Each model is the code of a branch, run by a real worker."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import autoqec
+from autoqec.envs.environment import Environment
+from autoqec.eval.ablations import DOSES, REAL, SHUFFLED, noisy, shuffled, untrained_config, with_noise
+from autoqec.eval.guards import ablation, batch_independence, cost_census, dose_response, guards, replay
+from autoqec.eval.guards.frozen_baseline import predicted_rates
+from autoqec.eval.guards.more_rounds import longer
+from autoqec.eval.lane import Lane, ModelSpec, Stage
+from autoqec.eval.tally import Tally
+from autoqec.eval.tasks import Candidate, Scored, Where
+from autoqec.sandbox.tiers import strongest
+
+P = 0.01
+SHOTS = 4000
+SOFT = {"type": "neural_bp", "output_mode": "soft_priors", "neural_bp": {"iterations": 1}}
+MODULE = "autoqec/decoders/modules/predecoders.py"
+FRAME = """
+
+class _Changed(NeuralBpPredecoder):
+    seen = 0
+
+    def edge_log_odds(self, syndrome, ctx):
+        weights = super().edge_log_odds(syndrome, ctx)
+        {line}
+        return weights
+
+PREDECODERS["neural_bp"] = _Changed
+"""
+
+
+@pytest.fixture(scope="module")
+def where(env: Environment, tmp_path_factory: pytest.TempPathFactory) -> Where:
+    folder = tmp_path_factory.mktemp("shots")
+    shots = env.sampler(P).sample(SHOTS, 5)
+    shots.detectors.tofile(folder / "d")
+    shots.observables.tofile(folder / "o")
+    return Where("x", folder / "d", folder / "o")
+
+
+@pytest.fixture
+def lane_with(env: Environment, tmp_path: Path) -> Iterator[Callable[[str], Lane]]:
+    opened: list[Lane] = []
+
+    def make(line: str) -> Lane:
+        root = tmp_path / "code"
+        package = Path(autoqec.__file__).parent
+        shutil.copytree(package, root / "autoqec", ignore=shutil.ignore_patterns("__pycache__"))
+        with (root / MODULE).open("a") as file:
+            file.write(FRAME.format(line=line))
+        spec = ModelSpec(SOFT, None, "soft_priors", root)
+        stage = Stage({"x": env.problem(P)}, {"0/real": spec}, "mwpm", strongest().name, 300.0)
+        opened.append(Lane(stage))
+        return opened[-1]
+
+    yield make
+    for lane in opened:
+        lane.close()
+
+
+def watched(lane: Lane, where: Where) -> dict[str, Any]:
+    """The main test, then the three guards that watch how it answers."""
+    tally = Tally()
+    tally.add(P, "0/real", Candidate(where, "0/real", 0, SHOTS).run(lane))
+    subject = SimpleNamespace(n_params=1, n_bytes=4, metrics=None)
+    case = SimpleNamespace(tally=tally, reference_p=P, model=lambda: "0/real", subject=subject)
+    found = {
+        replay: replay.Replay(where, "0/real", SHOTS - 2000, SHOTS).run(lane),
+        batch_independence: batch_independence.Mix(where, "0/real", 2000, 11).run(lane),
+        cost_census: cost_census.Count(where, "0/real").run(lane),
+    }
+    return {guard.NAME: guard.judge(case, [answer]) for guard, answer in found.items()}  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("line", "broken"),
+    [
+        ("pass", set()),
+        ("weights = weights + 3 * torch.rand_like(weights)", {"replay", "batch_independence", "cost_census"}),
+        ("weights = weights - weights.mean(dim=0, keepdim=True)", {"batch_independence"}),
+        ("weights = weights * (1 + len(syndrome) / 50) - len(syndrome) / 50", {"batch_independence"}),
+        (
+            "_Changed.seen += len(syndrome); weights = weights - 6.0 * (_Changed.seen > 1200)",
+            {"replay"},
+        ),
+        ("weights = weights if self.bp.fused else -weights", {"cost_census"}),
+    ],
+    ids=["honest", "random", "cross-shot", "batch size", "state", "counts another path"],
+)
+def test_each_trick_breaks_its_guard(
+    lane_with: Callable[[str], Lane], where: Where, line: str, broken: set[str]
+) -> None:
+    found = watched(lane_with(line), where)
+    failed = {name for name, result in found.items() if not result.ok}
+    assert failed >= broken, {name: result.text for name, result in found.items()}
+    if not broken:
+        assert not failed, {name: result.text for name, result in found.items()}
+
+
+def test_work_outside_torch_shows_in_the_time_it_takes(
+    lane_with: Callable[[str], Lane], where: Where
+) -> None:
+    line = "import numpy; len(syndrome) > 200 and numpy.linalg.svd(numpy.ones((800, 800)))"
+    found = cost_census.judge(
+        SimpleNamespace(subject=SimpleNamespace(n_params=1, n_bytes=4)),  # type: ignore[arg-type]
+        [cost_census.Count(where, "0/real").run(lane_with(line))],
+    )
+    assert not found.ok
+    assert "hidden" in found.text
+
+
+def scores(base: int, **failures: int) -> Any:
+    """A case whose forms fail on the given numbers of 10,000 shots, nested: a better form fails on fewer of the same."""
+    tally = Tally()
+    order = np.random.default_rng(1).permutation(10_000)
+    for name, count in {"plain": base, **failures}.items():
+        failed = np.zeros(10_000, bool)
+        failed[order[:count]] = True
+        shown = name if name == "plain" else f"0/{name.replace('_', ' ')}"
+        tally.add(P, shown, Scored(0, 10_000, np.packbits(failed, bitorder="little"), 0.0))
+    return SimpleNamespace(
+        tally=tally,
+        reference_p=P,
+        ablation_shots=10_000,
+        model=lambda form=REAL: f"0/{form}",
+        forms=lambda a, b: tally.table(P, f"0/{a}", f"0/{b}"),
+        against_plain=lambda p, form, shots: tally.table(p, "plain", f"0/{form}", shots),
+        plain=SimpleNamespace(name="plain"),
+        subject=SimpleNamespace(dsl={"type": "neural_bp"}),
+        env=SimpleNamespace(spec=SimpleNamespace(eval_protocol=SimpleNamespace(bootstrap_ci=0.95))),
+        evidence=SimpleNamespace(decision="gain"),
+    )
+
+
+def doses(*failures: int) -> dict[str, int]:
+    return {noisy(dose): count for dose, count in zip(DOSES, failures, strict=True)}
+
+
+GENTLE = doses(500, 520, 700, 3000)
+
+
+@pytest.mark.parametrize(
+    ("forms", "attribution", "ok"),
+    [
+        ({"real": 500, "untrained": 800, "shuffled": 3000, "reinitialised": 800}, "weights", True),
+        ({"real": 500, "untrained": 505, "shuffled": 3000, "reinitialised": 505}, "algorithm", True),
+        ({"real": 500, "untrained": 505, "shuffled": 505, "reinitialised": 505}, "algorithm", True),
+        ({"real": 500, "untrained": 640, "shuffled": 3000, "reinitialised": 640}, "both", True),
+        ({"real": 500, "untrained": 800, "shuffled": 3000, "reinitialised": 500}, "weights", False),
+        ({"real": 500, "untrained": 800, "shuffled": 510, "reinitialised": 800}, "weights", False),
+        ({"real": 500, "untrained": 640, "shuffled": 3000, "reinitialised": 500}, "both", False),
+        ({"real": 500, "untrained": 640, "shuffled": 500, "reinitialised": 640}, "both", False),
+        ({"real": 795, "untrained": 800, "shuffled": 3000, "reinitialised": 800}, "none", False),
+    ],
+)
+def test_ablation_tells_algorithm_weights_and_neither(
+    forms: dict[str, int], attribution: str, ok: bool
+) -> None:
+    case = scores(800, **forms, **GENTLE)
+    found = ablation.judge(case, ())
+    assert found.facts["attribution"] == attribution, found.text
+    assert found.ok is ok, found.text
+
+
+def test_dose_response() -> None:
+    forms = {"real": 500, "untrained": 800, "shuffled": 3000, "reinitialised": 800}
+    assert dose_response.judge(scores(800, **forms, **GENTLE), ()).ok
+    checksum = dose_response.judge(scores(800, **forms, **doses(3000, 3000, 3000, 3000)), ())
+    assert not checksum.ok
+    assert "0.001" in checksum.text
+    assert checksum.number > 1
+    wavy = dose_response.judge(scores(800, **forms, **doses(500, 900, 600, 3000)), ())
+    assert not wavy.ok
+    assert "better" in wavy.text
+    flat = dose_response.judge(scores(800, **forms, **doses(500, 500, 500, 500)), ())
+    assert flat.ok
+
+
+def test_ablated_weights() -> None:
+    rng = np.random.default_rng(0)
+    state = {
+        "a": np.arange(12, dtype=np.float32).reshape(3, 4),
+        "b": np.float32(50) + np.zeros(2, np.float32),
+    }
+    state["n"] = np.array(7, dtype=np.int64)
+    mixed = shuffled(state, rng)
+    assert sorted(np.concatenate([mixed["a"].ravel(), mixed["b"]])) == sorted([*range(12), 50, 50])
+    assert not np.array_equal(mixed["a"], state["a"])
+    assert {name: (array.shape, array.dtype) for name, array in mixed.items()} == {
+        name: (array.shape, array.dtype) for name, array in state.items()
+    }
+    hurt = with_noise(state, 0.1, rng)
+    moved = np.abs(hurt["a"] - state["a"]).mean() / np.sqrt(np.mean(state["a"] ** 2))
+    assert 0.03 < moved < 0.3
+    assert hurt["n"] == 7
+
+
+def test_the_untrained_computation_keeps_the_algorithm_only() -> None:
+    def of(dsl: dict[str, Any]) -> dict[str, Any] | None:
+        return untrained_config(SimpleNamespace(dsl=dsl, output_mode=dsl["output_mode"]))  # type: ignore[arg-type]
+
+    hybrid = {**SOFT, "type": "hybrid", "gnn": {"layers": 2}, "head": "mlp_small"}
+    assert of(hybrid) == {**SOFT, "neural_bp": {"iterations": 1, "damping": "fixed"}}
+    assert of({"type": "gnn", "output_mode": "soft_priors", "gnn": {}}) is None
+    strange = {**SOFT, "neural_bp": {"iterations": "many", "check_rule": "magic"}}
+    assert of(strange)["neural_bp"] == {"damping": "fixed"}
+
+
+def test_rates_follow_from_priors(env: Environment) -> None:
+    problem = env.problem(P)
+    rates = predicted_rates(problem)
+    rows = problem.h.toarray().astype(bool)
+    expected = [(1 - np.prod(1 - 2 * problem.priors[row])) / 2 for row in rows]
+    assert np.allclose(rates, expected)
+
+
+def test_longer_memories(env: Environment) -> None:
+    assert longer(env).problem(P).n_checks > 1.8 * env.problem(P).n_checks
+    assert "rounds=8" in longer(env).spec.code.source
+    fixed = env.spec.model_copy(update={"code": env.spec.code.model_copy(update={"source": "x.stim"})})
+    assert longer(Environment(fixed)) is None
+
+
+def test_every_guard_is_listed_once() -> None:
+    names = [guard.name for guard in guards()]
+    files = Path(autoqec.__file__).parent / "eval" / "guards"
+    assert sorted(names) == sorted(path.stem for path in files.glob("*.py") if path.stem != "__init__")
+    assert SHUFFLED in ablation.__dict__.values()

@@ -1,0 +1,61 @@
+"""The lock excludes other processes and is gone with its holder."""
+
+import multiprocessing
+import os
+import signal
+from multiprocessing.synchronize import Event
+from pathlib import Path
+
+import pytest
+
+from autoqec.errors import AutoQECError
+from autoqec.io.locks import locked
+
+SPAWN = multiprocessing.get_context("spawn")
+
+
+def _count_up(folder: Path, times: int) -> None:
+    for _ in range(times):
+        with locked(folder / "lock"):
+            counter = folder / "counter"
+            counter.write_text(str(int(counter.read_text()) + 1))
+
+
+def _hold(folder: Path, held: Event) -> None:
+    with locked(folder / "lock"):
+        held.set()
+        signal.pause()
+
+
+def test_read_and_write_under_the_lock_lose_nothing(tmp_path: Path) -> None:
+    (tmp_path / "counter").write_text("0")
+    workers = [SPAWN.Process(target=_count_up, args=(tmp_path, 100)) for _ in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert (tmp_path / "counter").read_text() == "400"
+
+
+def test_a_held_lock_names_its_holder_and_a_killed_holder_lets_go(tmp_path: Path) -> None:
+    held = SPAWN.Event()
+    holder = SPAWN.Process(target=_hold, args=(tmp_path, held))
+    holder.start()
+    assert held.wait(60)
+    with (
+        pytest.raises(AutoQECError, match=f"locked by process {holder.pid}"),
+        locked(tmp_path / "lock", wait=False),
+    ):
+        pass
+    assert holder.pid is not None
+    os.kill(holder.pid, signal.SIGKILL)
+    holder.join()
+    with locked(tmp_path / "lock", wait=False):
+        pass
+
+
+def test_an_error_inside_the_block_lets_go(tmp_path: Path) -> None:
+    with pytest.raises(ZeroDivisionError), locked(tmp_path / "new" / "lock"):
+        1 / 0  # noqa: B018
+    with locked(tmp_path / "new" / "lock", wait=False):
+        pass

@@ -1,0 +1,28 @@
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))  # tiny_runs and crash_points, which the tests share
+
+from tiny_runs import make_checkout, make_run
+
+from autoqec.orchestration.repository import Repository, open_checkout
+from autoqec.orchestration.run import Run
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    return make_checkout(tmp_path / "checkout")
+
+
+@pytest.fixture
+def repository(checkout: Path) -> Repository:
+    return open_checkout(checkout)
+
+
+@pytest.fixture
+def run(tmp_path: Path, repository: Repository) -> Run:
+    return make_run(tmp_path / "work", repository)
