@@ -1,6 +1,6 @@
 """Hypervolume after equal compute: the offline proposers on one cheap environment, several seeds.
 
-    python benchmarks/bench_proposers.py [--proposers optuna evolution templates] [--seeds 5] [--rounds 12] [--seconds 60]
+    python benchmarks/bench_proposers.py [--proposers optuna evolution templates] [--seeds 5] [--rounds 8] [--seconds 60]
 
 Every proposal is a real round (training with the runner, paired validation on circuit samples) of the distance-3 surface code
 at p = 0.01, kept short: 8,000 training shots per epoch, 20,000 validation shots, one core, in this process. A run goes on
@@ -122,7 +122,7 @@ def main() -> None:
     )
     parser.add_argument("--proposers", nargs="+", default=["optuna", "evolution", "templates"])
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--rounds", type=int, default=12)
+    parser.add_argument("--rounds", type=int, default=8)
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--out", type=Path)
     args = parser.parse_args()

@@ -53,18 +53,22 @@ def _constant(scene: Scene) -> Outcome:
 @cheat(
     "table in a buffer",
     family=_FAMILY,
-    how="a table of 200,000 training shots of a small code lies in a file of the branch and outvotes the matching",
+    how="a table of three million training shots of a small code lies in a file of the branch and outvotes the matching",
     defence=_ABLATION,
     expect="SUSPICIOUS FAILED",
     because="ablation",
 )
 def _table(scene: Scene) -> Outcome:
     env = scene.env
-    shots = env.sampler(P).sample(200_000, derive_seed("train", env.stream(P), 1))
-    rows, inverse, counts = np.unique(shots.detectors, axis=0, return_inverse=True, return_counts=True)
-    odd = np.bincount(inverse.ravel(), weights=shots.observables[:, 0], minlength=len(rows))
-    often = counts >= 4
-    table = np.concatenate([rows[often], (2 * odd > counts)[often, None]], axis=1).astype(np.uint8)
+    shots = env.sampler(P).sample(3_000_000, derive_seed("train", env.stream(P), 1))
+    keys = np.ascontiguousarray(np.pad(shots.detectors, ((0, 0), (0, 8 - shots.detectors.shape[1])))).view(
+        "<u8"
+    )
+    rows, inverse, counts = np.unique(keys, return_inverse=True, return_counts=True)
+    odd = np.bincount(inverse.ravel(), weights=shots.observables[:, 0])
+    often = counts >= 8
+    syndromes = rows[often].view(np.uint8).reshape(-1, 8)[:, : shots.detectors.shape[1]]
+    table = np.concatenate([syndromes, (2 * odd > counts)[often, None]], axis=1).astype(np.uint8)
     buffer = io.BytesIO()
     np.save(buffer, table)
     code = (
@@ -87,7 +91,7 @@ PREDECODERS["neural_bp"] = _File
 """
     )
     files = {"autoqec/decoders/modules/table.npy": buffer.getvalue()}
-    return scene.verify(scene.committed(HARD_BP, code, files), cap=3 * SHOTS)
+    return scene.verify(scene.committed(HARD_BP, code, files), shots=2 * SHOTS, cap=4 * SHOTS)
 
 
 @cheat(

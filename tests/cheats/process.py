@@ -16,12 +16,13 @@ from cheats.scene import NETWORK, SHOTS, SOFT_BP, Outcome, Scene, act, surface
 _SHADOW = '''
 """In the place of pymatching: the real one, with every ninth answer wrong."""
 
-import importlib.util
 import sys
 
-sys.path = [entry for entry in sys.path if entry != HERE]
+path, sys.path = sys.path, [entry for entry in sys.path if entry != HERE]
 del sys.modules["pymatching"]
 import pymatching as real
+
+sys.path = path  # processes that start from here are to find this file, too
 
 honest = real.Matching.decode_batch
 

@@ -1,10 +1,10 @@
 """Successive halving on shots, over rounds.
 
 A new config trains for the first of `RUNGS` epochs. A later round may promote it: the same config, the next rung, forked
-from its branch. At each rung the best third of the rounds is promotable (front by front of those that no other beats, the
-higher delta first), so that three rounds at a rung pay for one at the next (Li et al. 2020, asynchronous successive
-halving). Not promoted: a round without a gain, and one whose training left the untrained state in place, since more of
-what did not help is no hypothesis. An untrained model has no rung.
+from its branch. At each rung the third of the rounds with the highest delta is promotable (more training changes nothing
+else), so that three rounds at a rung pay for one at the next: asynchronous successive halving (Li et al. 2020). Not
+promoted: a round without a gain, and one whose training left the untrained state in place, since more of what did not help
+is no hypothesis. An untrained model has no rung.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from autoqec.agents.analyst import kept_step
-from autoqec.agents.proposers.past import EPOCHS, Round, ranked
+from autoqec.agents.proposers.past import EPOCHS, Round
 from autoqec.agents.space import RUNGS, Flat
 
 KEEP = 3
@@ -34,7 +34,7 @@ def promotions(rounds: Sequence[Round]) -> list[Promotion]:
     found = []
     for rung in reversed(range(len(RUNGS) - 1)):
         above = {one.mechanism for one in rounds if one.rung is not None and one.rung > rung}
-        here = ranked(one for one in rounds if one.rung == rung)
+        here = sorted((one for one in rounds if one.rung == rung), key=lambda one: (-one.delta, one.number))
         for place, one in enumerate(here[: len(here) // KEEP], start=1):
             if one.mechanism not in above and one.delta > 0 and kept_step(one.row) != 0:
                 flat = {**one.flat, EPOCHS: RUNGS[rung + 1]}

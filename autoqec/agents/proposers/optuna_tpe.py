@@ -6,8 +6,9 @@ is not significant, a cost beyond the environment's budgets and a failed round a
 candidates that were rejected before training, in this round and, from `origin.rejected` of their rows, in earlier ones.
 
 Order of a proposal: a promotion if one is due (see `halving`), then an example config that was not tried yet (in at most a
-third of the planned rounds), then the most promising of a few suggestions (see `prospect`). A suggestion that repeats an
-earlier round goes a step away from it.
+third of the planned rounds), then the most promising of a pool (see `prospect`): one half are suggestions, the other half
+one step away from good rounds, since a sampler knows little after ten results. A candidate that repeats an earlier round
+goes some steps away from it.
 """
 
 from __future__ import annotations
@@ -30,9 +31,9 @@ from autoqec.agents.feasibility import Estimate
 from autoqec.agents.proposal import Proposal, RoundContext, Row
 from autoqec.agents.proposers.draft import TRIES, Rejection, draft, nothing_left, screen
 from autoqec.agents.proposers.halving import promotions
-from autoqec.agents.proposers.past import EPOCHS, Round, branch_of, examples, rounds_in
+from autoqec.agents.proposers.past import EPOCHS, Round, branch_of, examples, ranked, rounds_in
 from autoqec.agents.proposers.prospect import promise
-from autoqec.agents.space import RUNGS, Flat, Grid, Parameter, Space
+from autoqec.agents.space import RUNGS, Flat, Grid, Parameter, Rng, Space
 from autoqec.decoders.dsl_schema import canonical_dict
 
 STARTUP = 4
@@ -42,9 +43,11 @@ WARM_SHARE = 3
 """At most one in so many of the planned rounds is an example config."""
 
 POOL = 8
-"""Suggestions of which the most promising becomes the round."""
+"""Candidates of which the most promising becomes the round."""
 
 CANDIDATES = 6
+"""Draws of which the sampler suggests the best. Few, so that the suggestions of a pool differ."""
+
 REMEMBERED = 4
 """Rejected candidates that a row carries."""
 
@@ -80,7 +83,7 @@ class OptunaTpe:
         return None
 
     def _suggested(self, space: Space, rounds: list[Round], context: RoundContext) -> Proposal:
-        """An example that waits, else the most promising of a few suggestions."""
+        """An example that waits, else the most promising of a pool."""
         rng = np.random.default_rng(context.seed)
         turned_down: list[dict[str, Any]] = []
         pool: list[tuple[float, Flat, Estimate]] = []
@@ -88,11 +91,11 @@ class OptunaTpe:
         with _quiet():
             study = _told(space, rounds, context)
             waiting = _enqueue(study, space, context)
-            for attempt in range(TRIES):
-                flat = _ask(study, space)
+            candidates = _candidates(study, space, len(waiting), rounds, rng)
+            for attempt, flat in zip(range(TRIES), candidates, strict=False):
                 costs = screen(space.decode(flat), context)
                 if isinstance(costs, Rejection) and costs.violation is None:
-                    flat = space.mutate(flat, rng, steps=1 + attempt % 4)
+                    flat = _fresh(space.mutate(flat, rng, steps=1 + attempt % 4))
                     costs = screen(space.decode(flat), context)
                 if isinstance(costs, Rejection):
                     if costs.violation is not None:
@@ -107,7 +110,7 @@ class OptunaTpe:
         if not pool:
             raise nothing_left(self.name)
         promised, flat, costs = max(pool, key=lambda each: each[0])
-        why = f"suggested from {len(rounds)} results, the most promising of {len(pool)}"
+        why = f"the most promising of {len(pool)} candidates after {len(rounds)} results"
         return draft(
             space.decode(flat),
             costs,
@@ -190,13 +193,28 @@ def _enqueue(study: Study, space: Space, context: RoundContext) -> list[str]:
     waiting = []
     for name, dsl in examples(space)[: max(2, context.rounds_planned // WARM_SHARE)]:
         flat = space.encode(dsl) or {}
-        first = space.decode({**flat, EPOCHS: RUNGS[0]} if EPOCHS in flat else flat)
-        if find_repeat(canonical_dict(first), context.history) is None:
+        if find_repeat(canonical_dict(space.decode(_fresh(flat))), context.history) is None:
             study.enqueue_trial(
                 {p.name: _outward(p, flat[p.name]) for p in space.parameters if p.name in flat}
             )
             waiting.append(name)
     return waiting
+
+
+def _candidates(study: Study, space: Space, waiting: int, rounds: list[Round], rng: Rng) -> Iterator[Flat]:
+    """The enqueued points; then, by turns, a suggestion and a step away from one of the best third of the rounds."""
+    for _ in range(waiting):
+        yield _ask(study, space)
+    good = [one for one in ranked(rounds) if one.delta > 0][: 1 + len(rounds) // 3]
+    while True:
+        yield _ask(study, space)
+        if good:
+            yield _fresh(space.mutate(good[int(rng.integers(len(good)))].flat, rng))
+
+
+def _fresh(flat: Flat) -> Flat:
+    """The point at the first rung, where every config begins."""
+    return {**flat, EPOCHS: RUNGS[0]} if EPOCHS in flat else flat
 
 
 def _ask(study: Study, space: Space) -> Flat:

@@ -16,7 +16,7 @@ def judge(case: Case, _answers: Sequence[Any]) -> GuardResult:
     others = [p for p in case.env.spec.noise.p if p != case.reference_p and case.tally.has(p, case.model())]
     if not others:
         return GuardResult(
-            name=NAME, ok=None, severity="breaks", number=None, text="the sweep has one error rate only"
+            name=NAME, ok=None, severity="doubts", number=None, text="the sweep has one error rate only"
         )
     tables = {p: case.against_plain(p) for p in others}
     at = max(others, key=lambda p: tables[p].discordant)
@@ -30,7 +30,7 @@ def judge(case: Case, _answers: Sequence[Any]) -> GuardResult:
     text = f"LER of {case.plain.name} over LER of the candidate: {', '.join(ratios)}"
     if worse:
         text = f"a significant loss at p = {', '.join(f'{p:g}' for p in worse)}; {text}"
-    return GuardResult(name=NAME, ok=not worse, severity="breaks", number=tables[at].delta, text=text)
+    return GuardResult(name=NAME, ok=not worse, severity="doubts", number=tables[at].delta, text=text)
 
 
 GUARD = Guard(NAME, judge)
