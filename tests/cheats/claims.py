@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
+import stim
+
 from autoqec import layout
 from autoqec.decoders.backends.matching import MatchingBackend
 from autoqec.envs import cache
@@ -127,6 +129,20 @@ def _other(scene: Scene) -> Outcome:
     return scene.verify(scene.round(env=Environment(EnvSpec.model_validate(easier))))
 
 
+def _misled(dem: str) -> stim.DetectorErrorModel:
+    """The error model with its probabilities in the opposite order: frequent faults are said to be rare."""
+    rows = list(stim.DetectorErrorModel(dem).flattened())
+    chances = sorted(row.args_copy()[0] for row in rows if row.type == "error")
+    ranked = sorted((row for row in rows if row.type == "error"), key=lambda row: -row.args_copy()[0])
+    out = stim.DetectorErrorModel()
+    for row, chance in zip(ranked, chances, strict=True):
+        out.append("error", chance**2, row.targets_copy())
+    for row in rows:
+        if row.type != "error":
+            out.append(row)
+    return out
+
+
 @cheat(
     "poisoned problem cache",
     family="inflated baseline",
@@ -141,8 +157,7 @@ def _poisoned(scene: Scene) -> Outcome:
     env, p = scene.env, 0.0101
     folder = scene.round(NETWORK)
     good = env.problem(p)
-    priors = good.graph.priors[::-1].copy()
-    bad = replace(good, priors=good.priors[::-1].copy(), graph=replace(good.graph, priors=priors))
+    bad = replace(good, dem=str(_misled(good.dem)))
     path = layout.problem_cache(env._problem_key(p))
     path.write_bytes(cache._encode(bad))
     shots = env.sampler(p).sample(4000, 1)

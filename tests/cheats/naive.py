@@ -1,6 +1,6 @@
 """An evaluator as one would write it without suspicion, to show what a cheat gains where nothing stops it.
 
-    naive.py <env.json> <round folder> <purpose> <label>
+    naive.py <env.json> <round folder> <module file> <purpose> <label>
 
 Everything is in one process: the model's code, the shots with their observables, and the baseline. Seeds are public. A shot
 without a finite answer is left out; a batch on which the model raises is decoded by the plain backend.
@@ -8,6 +8,7 @@ without a finite answer is left out; a batch on which the model raises is decode
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import sys
 from pathlib import Path
@@ -15,13 +16,18 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from autoqec.decoders.backends.matching import MatchingBackend
-from autoqec.decoders.compiler import compile_predecoder
-from autoqec.decoders.dsl_schema import PredecoderDSL
-from autoqec.decoders.pipeline import PredecoderPipeline
-from autoqec.envs.environment import Environment
-from autoqec.envs.schema import EnvSpec
-from autoqec.envs.seeds import derive_seed
+_NAME = "autoqec.decoders.modules.predecoders"
+_spec = importlib.util.spec_from_file_location(_NAME, sys.argv[3])
+sys.modules[_NAME] = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(sys.modules[_NAME])  # the branch's module in the place of the package's own
+
+from autoqec.decoders.backends.matching import MatchingBackend  # noqa: E402
+from autoqec.decoders.compiler import compile_predecoder  # noqa: E402
+from autoqec.decoders.dsl_schema import PredecoderDSL  # noqa: E402
+from autoqec.decoders.pipeline import PredecoderPipeline  # noqa: E402
+from autoqec.envs.environment import Environment  # noqa: E402
+from autoqec.envs.schema import EnvSpec  # noqa: E402
+from autoqec.envs.seeds import derive_seed  # noqa: E402
 
 SHOTS = 4000
 BATCH = 256
@@ -38,7 +44,7 @@ def failures(predicted, observables):
 
 
 def main() -> None:
-    spec, folder, purpose, label = sys.argv[1:]
+    spec, folder, _, purpose, label = sys.argv[1:]
     env = Environment(EnvSpec.model_validate_json(Path(spec).read_text()))
     p = env.spec.noise.reference_p
     content = torch.load(Path(folder, "checkpoint.pt"), weights_only=True)

@@ -22,7 +22,7 @@ from autoqec.decoders.compiler import compile_predecoder
 from autoqec.decoders.dsl_schema import PredecoderDSL
 from autoqec.envs.environment import Environment
 from autoqec.envs.schema import EnvSpec
-from autoqec.errors import AutoQECError, InputError
+from autoqec.errors import AutoQECError
 from autoqec.eval.schema import VerifyReport
 from autoqec.eval.subject import read_subject
 from autoqec.eval.verify import VerifyOptions, verify
@@ -59,7 +59,7 @@ def surface(distance: int, **changes: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Outcome:
-    """result: a verdict, "refused" (bad input, exit code 2), "no effect", or "SUCCEEDED" for an act that went through.
+    """result: a verdict, "refused" (an error that says why, exit code 2 for bad input), "no effect", or "SUCCEEDED" for an act that went through.
 
     by: what stopped it: guards that are not ok, "no gain", "loss", "no claim", or the text of the refusal.
     gain: "LER of the baseline -> LER of the candidate" with the defence off, None where that cannot be shown.
@@ -71,7 +71,7 @@ class Outcome:
 
 
 def refused(error: AutoQECError, gain: str | None = None) -> Outcome:
-    return Outcome("refused" if isinstance(error, InputError) else "FAILED", (str(error),), gain)
+    return Outcome("refused", (str(error),), gain)
 
 
 def judged(report: VerifyReport, gain: str | None = None) -> Outcome:
@@ -218,7 +218,7 @@ class Scene:
             "home": self.home,
             "lanes": 1,
             "baseline_seconds": 3.0,
-            "deadline_s": 120.0,
+            "deadline_s": 1800.0,
             "repo": self.shared.repo,
             "base": "main",
         }
@@ -238,20 +238,18 @@ class Scene:
 
     def undefended(self, round_dir: Path, *, purpose: str = "holdout", label: int = 9000) -> str:
         """What an evaluator without a wall, in one process and with public seeds, would have measured."""
-        claims = json.loads((round_dir / "metrics.json").read_text())
-        checkout = self.folder / "checkout"
-        git(self.shared.repo, "worktree", "add", "--quiet", "--detach", str(checkout), claims["commit_sha"])
-        spec = self.folder / "env.json"
+        commit = json.loads((round_dir / "metrics.json").read_text())["commit_sha"]
+        spec, module = self.folder / "env.json", self.folder / "module.py"
         spec.write_text(json.dumps(self.spec))
-        command = [sys.executable, str(Path(__file__).with_name("naive.py")), str(spec), str(round_dir)]
+        module.write_text(git(self.shared.repo, "show", f"{commit}:{MODULE}"))
+        script = Path(__file__).with_name("naive.py")
         done = subprocess.run(
-            [*command, purpose, str(label)],
+            [sys.executable, *map(str, (script, spec, round_dir, module, purpose, label))],
             capture_output=True,
             text=True,
             check=True,
-            env={"PYTHONPATH": str(checkout), "PATH": "/usr/bin:/bin", "HOME": str(self.folder)},
+            env={"PYTHONPATH": str(Path(autoqec.__file__).parents[1]), "PATH": "/usr/bin:/bin"},
         )
-        git(self.shared.repo, "worktree", "remove", "--force", str(checkout))
         return done.stdout.strip().splitlines()[-1]
 
 
