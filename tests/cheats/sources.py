@@ -168,7 +168,7 @@ def _spoil():
 
 try:
     _spoil()
-except ImportError:
+except (ImportError, AttributeError):
     pass
 """
 

@@ -336,7 +336,7 @@ ACCEPTED: list[tuple[str, dict[str, Any]]] = [
     ("VerifyReport", {"verdict": "FAILED", "delta_ler_holdout": -0.5}),
     ("VerifyReport", {"verdict": "SUSPICIOUS", "notes": "INCONCLUSIVE: 3 failures"}),
     ("VerifyReport", {"branch": A, "commit_sha": "c", "paired_eval_bundle_id": "b"}),
-    ("VerifyReport", {"delta_vs_baseline_holdout": 0.004, "per_p": "unknown keys are ignored"}),
+    ("VerifyReport", {"delta_vs_baseline_holdout": 0.004, "not_a_field": "unknown keys are ignored"}),
     ("IdeatorResponse", {"dsl_hint": {"type": "hybrid"}, "fork_from": A}),
     ("IdeatorResponse", {"fork_from": [A, B], "compose_mode": "pure"}),
     ("IdeatorResponse", {"expected_delta_ler": -1, "expected_cost_s": 0, "dsl_hint": None}),

@@ -111,7 +111,7 @@ def test_each_trick_breaks_its_guard(
 def test_work_outside_torch_shows_in_the_time_it_takes(
     lane_with: Callable[[str], Lane], where: Where
 ) -> None:
-    line = "import numpy; len(syndrome) > 200 and numpy.linalg.svd(numpy.ones((800, 800)))"
+    line = "import numpy; len(syndrome) > 200 and numpy.linalg.svd(numpy.ones((1200, 1200)))"
     found = cost_census.judge(
         SimpleNamespace(subject=SimpleNamespace(n_params=1, n_bytes=4)),  # type: ignore[arg-type]
         [cost_census.Count(where, "0/real").run(lane_with(line))],

@@ -176,7 +176,7 @@ def test_nothing_gained_is_inconclusive(
     report = verify(make_round(tmp_path / "plain", network), env, options(home, cap=CHUNK))
     assert report.verdict == "SUSPICIOUS"
     assert report.ablation.attribution == "none"
-    assert abs(report.delta_ler_holdout) < 1e-3
+    assert abs(report.delta_ler_holdout) < 0.006  # equally cheap corrections fall either way
     assert report.notes.startswith(("INCONCLUSIVE:", "no significant"))
 
 
