@@ -1,9 +1,9 @@
 """Hypervolume after equal compute: the offline proposers on one cheap environment, several seeds.
 
-    python benchmarks/bench_proposers.py [--proposers optuna evolution templates] [--seeds 5] [--rounds 8] [--seconds 60]
+    python benchmarks/bench_proposers.py [--proposers optuna evolution templates] [--seeds 5] [--rounds 8] [--seconds 45]
 
 Every proposal is a real round (training with the runner, paired validation on circuit samples) of the distance-3 surface code
-at p = 0.01, kept short: 8,000 training shots per epoch, 20,000 validation shots, one core, in this process. A run goes on
+at p = 0.01, kept short: 6,000 training shots per epoch, 16,000 validation shots, one core, in this process. A run goes on
 until it has both the rounds and the seconds. Seconds are CPU time of the whole process, proposing included, so that a busy
 machine slows nobody; a round that ends after the limit does not count. The hypervolume is of the rounds whose gain is
 significant (lower end of the 95% interval above 0), from the product's reference corner. Writes a JSON file with all
@@ -37,8 +37,8 @@ from autoqec.runner.safety import Safety
 from autoqec.runner.schema import RunnerConfig
 
 P = 0.01
-TRAIN_SHOTS, VAL_SHOTS = 8_000, 20_000
-SHORT = replace(PROFILES["dev"], hard_shots=8_000, select_shots=2048)
+TRAIN_SHOTS, VAL_SHOTS = 6_000, 16_000
+SHORT = replace(PROFILES["dev"], hard_shots=6_000, select_shots=1024)
 BASELINE = PredecoderDSL(type="neural_bp", output_mode="soft_priors", neural_bp=NeuralBpSpec())
 
 
@@ -123,7 +123,7 @@ def main() -> None:
     parser.add_argument("--proposers", nargs="+", default=["optuna", "evolution", "templates"])
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--rounds", type=int, default=8)
-    parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--seconds", type=float, default=45.0)
     parser.add_argument("--out", type=Path)
     args = parser.parse_args()
     torch.set_num_threads(1)
