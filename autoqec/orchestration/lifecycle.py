@@ -138,21 +138,30 @@ class RoundLifecycle:
         self._file.save(commit_sha=sha)
         return sha
 
+    def hand_out(self) -> RunnerConfig:
+        """What a runner outside of this program is to train, in the worktree as it was committed. `train` then takes what it
+        left."""
+        config = self._runner_config(self.commit())
+        if self.journal.row is None:
+            self.files.path.mkdir(parents=True, exist_ok=True)
+            share_kernels(self.worktree.path)
+            self._file.save(training=True)
+        return config
+
     def train(self, runner: Runner | None = None) -> RoundMetrics:
         """Trains and validates what was committed. A round that changes more than it may is not trained."""
         if self.journal.row is not None:
             return validate_model(self.journal.row, RoundMetrics, where="journal")
         commit = self.commit()
-        dsl = committed_config(self.git, self.name, commit)
-        config = runner_config(
-            self.journal, self.run.info, dsl, files=self.files, worktree=self.worktree.path
-        )
+        config = self._runner_config(commit)
         self.files.path.mkdir(parents=True, exist_ok=True)
-        with locked(self.run.files.guard(self.name.round)):
-            metrics = self._metrics_on_disk() if self.journal.training else None
+        metrics = self._refused(config, commit)
+        if metrics is None and self.journal.training:
+            with locked(self.run.files.guard(self.name.round)):
+                metrics = self._metrics_on_disk()
         if metrics is None:
             self._file.save(training=True)
-            metrics = self._refused(config, commit) or self._trained(config, commit, runner)
+            metrics = self._trained(config, commit, runner)
         metrics = believable(metrics, config)
         self._file.save(row=round_row(self.journal, metrics, self.run.history.rows()))
         return metrics
@@ -233,6 +242,20 @@ class RoundLifecycle:
         row = self.run.history.of_attempt(self.journal.round_attempt_id) or {}
         self.close()
         return row
+
+    def note(self, **details: Any) -> None:
+        """What the history row will say besides the metrics."""
+        self._file.save(details={**self.journal.details, **details})
+
+    @property
+    def config(self) -> PredecoderDSL | None:
+        """What was committed; None before that."""
+        commit = self.journal.commit_sha
+        return None if commit is None else committed_config(self.git, self.name, commit)
+
+    def _runner_config(self, commit: str) -> RunnerConfig:
+        dsl = committed_config(self.git, self.name, commit)
+        return runner_config(self.journal, self.run.info, dsl, files=self.files, worktree=self.worktree.path)
 
     def _end(self, row: Row) -> None:
         self._file.save(row=row)

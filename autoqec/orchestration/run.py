@@ -95,8 +95,10 @@ class Run:
         config: PredecoderDSL | None = None,
         training_profile: Literal["dev", "prod"] | None = None,
         limits: Limits | None = None,
+        run_id: str | None = None,
     ) -> Run:
-        """A new run in `runs/` of the workspace. config: what rounds that fork from the baseline start from."""
+        """A new run in `runs/` of the workspace. config: what rounds that fork from the baseline start from. run_id: to repeat
+        another run, since all seeds are derived from it; by default the time."""
         name, path = locate_env(env)
         git = repository.git
         for blocked in ("exp", "quarantine"):
@@ -107,7 +109,7 @@ class Run:
                     mend=f"rename it: git branch -m {blocked} my-{blocked}",
                 )
         repository.hide_worktrees()
-        folder = _new_folder(runs_folder(workspace))
+        folder = _new_folder(runs_folder(workspace), run_id)
         info = RunInfo(
             run_id=folder.name,
             created_at=timestamp(),
@@ -148,6 +150,10 @@ class Run:
 
     def journals(self) -> list[JournalFile]:
         return list(open_journals(self.files))
+
+    def next_round(self) -> int:
+        """The number that the next round gets."""
+        return self._next_round(self.repository.git, self.history.rows(), self.journals())
 
     def begin(self, proposal: Proposal) -> JournalFile:
         """Puts the intent of a new round on disk. The same attempt again finds the round that is in flight.
@@ -284,18 +290,22 @@ def locate_env(env: str) -> tuple[str, Path]:
     return str(path), path
 
 
-def _new_folder(runs: Path) -> Path:
-    """A folder named by the time; of two runs within a second, or after the clock was set back, the later one is named
+def _new_folder(runs: Path, run_id: str | None = None) -> Path:
+    """A folder of that name, or one named by the time; of two runs within a second, or after the clock was set back, the later one is named
     by the next second that is free."""
     moment = datetime.now(UTC)
     try:
         runs.mkdir(parents=True, exist_ok=True)
         while True:
-            folder = runs / run_id_at(moment)
+            folder = runs / (run_id_at(moment) if run_id is None else check_run_id(run_id))
             try:
                 folder.mkdir()
                 return folder
             except FileExistsError:
+                if run_id is not None:
+                    raise InputError(
+                        "is there already", where=str(folder), mend=f"go on with it: --resume {run_id}"
+                    ) from None
                 moment += timedelta(seconds=1)
     except OSError as error:
         raise InputError(

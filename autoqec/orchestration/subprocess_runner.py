@@ -37,7 +37,7 @@ class SubprocessRunner:
         name = parse_branch(config.branch or "")
         files = RoundDir(config.round_dir)
         ended = processes.run(
-            self._command(config, ExperimentDir(worktree).record(name.run_id, name.round).config),
+            self.command(config),
             cwd=worktree,
             environment=processes.child_environment(
                 PYTHONPATH=str(worktree), PYTHONDONTWRITEBYTECODE="1", **self.variables
@@ -67,7 +67,10 @@ class SubprocessRunner:
         status: Literal["killed_by_safety", "train_error"] = "killed_by_safety" if kill else "train_error"
         return self._failed(config, files, status, f"run-round ended with code {ended.code}: {last}")
 
-    def _command(self, config: RunnerConfig, path: Path) -> list[str]:
+    def command(self, config: RunnerConfig) -> list[str]:
+        """The command line of a round; it starts in the worktree, which is on PYTHONPATH."""
+        name = parse_branch(config.branch or "")
+        path = ExperimentDir(config.code_cwd or "").record(name.run_id, name.round).config
         parents = config.fork_from if isinstance(config.fork_from, list) else [config.fork_from or ""]
         options = {
             "--profile": config.training_profile,

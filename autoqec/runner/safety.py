@@ -25,6 +25,11 @@ def free_memory_gb() -> float:
     return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
 
 
+def default_memory_gb() -> float:
+    """For the training batches of a whole run: half of what the machine has, whatever happens to be free."""
+    return round(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**31, 1)
+
+
 def estimated_memory_gb(dsl: PredecoderDSL, problem: DecodingProblem) -> float:
     """A rough upper estimate of what one training batch keeps for its backward pass."""
     per_shot = 4.0 * problem.n_faults

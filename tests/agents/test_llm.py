@@ -12,9 +12,10 @@ from contexts import CODE, IDEA, RUN_ID, WORDS, config, context, row
 from vendor import Vendor, serving
 
 from autoqec.agents.analyst import analyse
+from autoqec.agents.checks import parent_config, resolve
 from autoqec.agents.failures import RoleFailure
 from autoqec.agents.proposal import Branch, Proposer, RoundContext
-from autoqec.agents.proposers.llm import LlmProposer, make, parent_config, resolve
+from autoqec.agents.proposers.llm import LlmProposer, make
 from autoqec.agents.roles import Roles
 from autoqec.decoders.dsl_schema import PredecoderDSL, canonical_dict
 from autoqec.errors import InputError, UnavailableError

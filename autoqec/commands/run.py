@@ -1,0 +1,252 @@
+"""`autoqec run`: the research loop."""
+
+from __future__ import annotations
+
+import os
+import sys
+from decimal import Decimal, InvalidOperation
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from autoqec.commands.output import print_json, print_table
+from autoqec.commands.progress import tasks_progress
+from autoqec.errors import InputError
+
+if TYPE_CHECKING:
+    from autoqec.loop.plan import Plan
+    from autoqec.loop.steps import Steps
+
+INTERRUPTED = 130
+
+
+def _usd(_context: click.Context, _option: click.Parameter, text: str | None) -> Decimal | None:
+    if text is None:
+        return None
+    try:
+        value = Decimal(text)
+    except InvalidOperation:
+        value = Decimal(-1)
+    if not value.is_finite() or value < 0:
+        raise InputError(f"{text!r} is not an amount", where="--budget-usd", mend="write dollars, as in 2.50")
+    return value
+
+
+@click.command()
+@click.argument("env_yaml", metavar="ENV")
+@click.option(
+    "--rounds", type=click.IntRange(min=1), help="Rounds in all. Default: 10, or those of a resumed run."
+)
+@click.option("--profile", type=click.Choice(("dev", "prod")), help="Budgets of a round. Default: dev.")
+@click.option(
+    "--proposer", help="llm, optuna, evolution or templates. Default: llm if one is configured, else optuna."
+)
+@click.option(
+    "--no-llm", is_flag=True, help="Smoke loop: random templates, no verification, no log.md and pareto.json."
+)
+@click.option(
+    "--budget-usd", callback=_usd, metavar="X", help="Most that language models may cost, to the cent."
+)
+@click.option(
+    "--budget-minutes", type=click.FloatRange(min=0, min_open=True), help="Most time that rounds may take."
+)
+@click.option("--verify-shots", type=click.IntRange(min=1), help="Least shots per p of a verification.")
+@click.option("--resume", metavar="RUN_ID", help="Go on with a run of this folder's runs/.")
+@click.option("--run-id", metavar="RUN_ID", help="Name the run: all its seeds are derived from its id.")
+@click.option(
+    "--own-repository", is_flag=True, help="Keep the branches in .autoqec/, not in AutoQEC's checkout."
+)
+@click.option("--dry-run", is_flag=True, help="Say what would be done and what it may cost; write nothing.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print the results as JSON; nothing else goes to stdout."
+)
+def command(env_yaml: str, as_json: bool, dry_run: bool, resume: str | None, **options: Any) -> None:
+    """Discover predecoders for ENV (a YAML file or a builtin name): propose, train, analyse, verify, round by round.
+
+    Results are in runs/RUN_ID/: log.md to read, pareto.json, history.jsonl, and a folder per round. Exit code 3 if a person
+    has to decide something first.
+    """
+    from autoqec.loop.authors import make_author
+    from autoqec.loop.research import Loop, results
+
+    if dry_run:
+        _dry_run(env_yaml, resume, options, as_json)
+        return
+    steps = _resumed(env_yaml, resume, options) if resume else _begun(env_yaml, options)
+    author = make_author(steps.plan, steps.run.files)
+    run_id = steps.run.run_id
+    click.echo(f"Run {run_id}: {steps.run.files.path}", err=True)
+    try:
+        with tasks_progress() as progress:
+            outcome = Loop(steps, author, event=_say, progress=progress).run()
+    except KeyboardInterrupt:
+        click.echo(f"\nStopped. Go on with: autoqec run {env_yaml} --resume {run_id}", err=True)
+        sys.exit(INTERRUPTED)
+    found = {**results(steps), "stopped": outcome.stopped}
+    if as_json:
+        print_json(found)
+    else:
+        _print(found, steps)
+
+
+def _plan(options: dict[str, Any]) -> Plan:
+    from autoqec.agents.proposers import OFFLINE
+    from autoqec.loop.authors import LLM, choose
+    from autoqec.loop.plan import Plan
+    from autoqec.runner.safety import default_memory_gb
+
+    asked = options["proposer"]
+    if options["no_llm"] and asked not in (None, "templates"):
+        raise InputError(
+            f"--no-llm is the smoke loop of random templates, and --proposer is {asked}",
+            where="--no-llm",
+            mend=f"leave --no-llm out: {asked} needs no language model"
+            if asked in OFFLINE
+            else "leave one out",
+        )
+    name, why = choose("templates" if options["no_llm"] else asked)
+    if name not in (LLM, *OFFLINE):
+        raise InputError(
+            f"unknown proposer {name!r}", where="--proposer", mend=f"known: {', '.join((LLM, *OFFLINE))}"
+        )
+    if why:
+        click.echo(why, err=True)
+    return Plan(
+        rounds=options["rounds"] or 10,
+        proposer=name,
+        profile=options["profile"] or "dev",
+        is_smoke=options["no_llm"],
+        verify_shots=options["verify_shots"],
+        budget_minutes=options["budget_minutes"],
+        budget_usd=options["budget_usd"],
+        memory_gb=default_memory_gb(),
+    )
+
+
+def _begun(env_yaml: str, options: dict[str, Any]) -> Steps:
+    from autoqec.loop.authors import LLM
+    from autoqec.loop.steps import Steps
+    from autoqec.orchestration.repository import open_default, open_workspace
+
+    plan = _plan(options)
+    if plan.proposer == LLM:
+        _check_backends()
+    open_repository = open_workspace if options["own_repository"] else open_default
+    return Steps.begin(Path.cwd(), env_yaml, open_repository(Path.cwd()), plan, options["run_id"])
+
+
+def _check_backends() -> None:
+    """A missing program or key is said before a run is made."""
+    from autoqec.agents.backends import make_backend
+    from autoqec.agents.settings import read_settings
+
+    for own in read_settings().values():
+        make_backend(own.backend, model=own.model, environ=os.environ, where=own.variable)
+
+
+def _resumed(env_yaml: str, run_id: str, options: dict[str, Any]) -> Steps:
+    """The run as it was planned; rounds and budgets may be changed."""
+    from autoqec.layout import runs_folder
+    from autoqec.loop.plan import save_plan
+    from autoqec.loop.steps import Steps
+    from autoqec.orchestration.names import check_run_id
+    from autoqec.orchestration.run import locate_env
+
+    steps = Steps.open(runs_folder(Path.cwd()) / check_run_id(run_id))
+    wrong = {
+        "ENV": (locate_env(env_yaml)[0], steps.run.info.env),
+        "--profile": (options["profile"], steps.plan.profile),
+        "--proposer": (options["proposer"], steps.plan.proposer),
+        "--no-llm": (options["no_llm"] or None, steps.plan.is_smoke),
+        "--run-id": (options["run_id"], run_id),
+    }
+    for option, (asked, planned) in wrong.items():
+        if asked is not None and asked != planned:
+            raise InputError(
+                f"run {run_id} was begun with {planned}, not {asked}", where=option, mend="leave it as it was"
+            )
+    changes = {
+        name: options[name]
+        for name in ("rounds", "budget_usd", "budget_minutes")
+        if options[name] is not None
+    }
+    if changes:
+        with steps.run.exclusive():
+            steps = Steps(steps.run, steps.plan.model_copy(update=changes))
+            save_plan(steps.run.files, steps.plan)
+    return steps
+
+
+def _dry_run(env_yaml: str, resume: str | None, options: dict[str, Any], as_json: bool) -> None:
+    from autoqec.loop.preview import preview
+
+    found = preview(env_yaml, _resumed(env_yaml, resume, options).plan if resume else _plan(options))
+    if as_json:
+        print_json(found)
+        return
+    for name, value in found.items():
+        click.echo(f"{name}: {value}")
+
+
+def _say(what: str, facts: dict[str, Any]) -> None:
+    """One line for what a watcher wants to know, on stderr."""
+    from autoqec.agents.fences import one_line
+    from autoqec.agents.graph_text import gain
+
+    if what == "in order":
+        for kind, target in facts["actions"]:
+            click.echo(f"mended: {kind.replace('_', ' ')} {target}", err=True)
+        for line in facts["in_flight"]:
+            click.echo(f"goes on: {line}", err=True)
+    elif what == "round":
+        click.echo(f"Round {facts['round']} (of {facts['planned']} planned)", err=True)
+    elif what == "proposed":
+        click.echo(f"  {one_line(facts['hypothesis'], 200)}", err=True)
+    elif what == "trained":
+        said = (
+            gain(facts)
+            if facts["status"] == "ok"
+            else f"{facts['status']}: {one_line(str(facts['status_reason']), 200)}"
+        )
+        click.echo(f"  trained {facts['train_wallclock_s']:.0f} s: {said}", err=True)
+    elif what == "recorded":
+        ratio = (facts.get("verification") or {}).get("ratio")
+        said = f", ratio {ratio:.3f} on fresh shots" if ratio else ""
+        reason = (
+            "" if facts["status"] == "ok" else f": {one_line(str(facts.get('status_reason') or ''), 200)}"
+        )
+        click.echo(
+            f"  {facts.get('verdict') or facts['status'] + reason}{said}; front: {facts['front']}", err=True
+        )
+
+
+def _print(found: dict[str, Any], steps: Steps) -> None:
+    files = steps.run.files
+    said = ", ".join(f"{count} {name}" for name, count in sorted(found["verdicts"].items()))
+    click.echo(
+        f"Run {found['run_id']}: {found['rounds']} of {found['rounds_planned']} rounds: {said or 'none'}"
+    )
+    if found["stopped"]:
+        click.echo(f"Stopped: {found['stopped']}")
+    if found["front"]:
+        print_table(
+            "Verified Pareto front",
+            ("round", "LER ratio", "delta", "interval", "MFLOP", "parameters"),
+            [
+                (
+                    member["round"],
+                    "-" if member["ratio"] is None else f"{member['ratio']:.3f}",
+                    member["delta_vs_baseline_holdout"],
+                    "{:.3g} .. {:.3g}".format(*member["delta_ci"]),
+                    f"{member['flops_per_syndrome'] / 1e6:.3g}",
+                    member["n_params"],
+                )
+                for member in found["front"]
+            ],
+        )
+    if steps.plan.is_smoke:
+        click.echo(f"Not verified: {files.candidate_pareto}")
+        return
+    click.echo(f"Read {files.log}")
+    click.echo(f"Next: autoqec pareto {files.path} --plot front.png; autoqec review {files.path}")

@@ -1,0 +1,209 @@
+"""`autoqec step`: the research loop in single steps, for a chat that drives it through its own subagents."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from autoqec.commands.output import print_json
+from autoqec.commands.progress import tasks_progress
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    from autoqec.loop.steps import Steps
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@click.group()
+def command() -> None:
+    """Take one step of the research loop: begin, context, propose, code, run, analyse, verify, record, end.
+
+    Every step prints one JSON object, may be repeated, and changes nothing if its input is wrong (exit code 2).
+    """
+
+
+def _run(function: F) -> F:
+    return click.option(
+        "--run", "run_dir", required=True, type=click.Path(path_type=Path), help="Folder of the run."
+    )(function)
+
+
+def _round(function: F) -> F:
+    return click.option("--round", "number", required=True, type=click.IntRange(min=1))(function)
+
+
+def _answer(*, required: bool) -> Callable[[F], F]:
+    return click.option(
+        "--in",
+        "answer",
+        required=required,
+        type=click.Path(path_type=Path, allow_dash=True),
+        help="File with the role's answer, or - for standard input.",
+    )
+
+
+def _open(run_dir: Path) -> Steps:
+    from autoqec.loop.steps import Steps
+
+    return Steps.open(run_dir)
+
+
+def _take(run_dir: Path, step: Callable[[Steps], dict[str, Any]]) -> None:
+    """A step that changes the run: nobody else may be at work on it."""
+    steps = _open(run_dir)
+    with steps.run.exclusive():
+        print_json(step(steps))
+
+
+def _read(path: Path | None, model: type[BaseModel]) -> Any:
+    from autoqec.agents.answers import read_answer
+    from autoqec.agents.failures import RoleFailure
+    from autoqec.errors import InputError
+
+    if path is None:
+        return None
+    try:
+        text = sys.stdin.read() if str(path) == "-" else path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"cannot be read: {error}", where=str(path)) from None
+    try:
+        return read_answer(text, model)
+    except RoleFailure as failure:
+        raise InputError(
+            failure.what, where=str(path), mend=f"answer as `autoqec schema` says of {model.__name__}"
+        ) from None
+
+
+@command.command()
+@click.argument("env_yaml", metavar="ENV", required=False)
+@click.option("--rounds", type=click.IntRange(min=1), help="Rounds in all. Default: 10.")
+@click.option("--profile", type=click.Choice(("dev", "prod")), default="dev", show_default=True)
+@click.option("--budget-minutes", type=click.FloatRange(min=0, min_open=True))
+@click.option("--verify-shots", type=click.IntRange(min=1), help="Least shots per p of a verification.")
+@click.option("--run-id", metavar="RUN_ID", help="Name the run: all its seeds are derived from its id.")
+@click.option(
+    "--own-repository", is_flag=True, help="Keep the branches in .autoqec/, not in AutoQEC's checkout."
+)
+@click.option(
+    "--run", "run_dir", type=click.Path(path_type=Path), help="Take up this run instead of making one."
+)
+def begin(env_yaml: str | None, run_dir: Path | None, rounds: int | None, **options: Any) -> None:
+    """Make a run for ENV, or take one up; what a crash left is mended."""
+    from autoqec.errors import InputError
+    from autoqec.loop import chat
+    from autoqec.loop.plan import CHAT, Plan
+    from autoqec.loop.steps import Steps
+    from autoqec.orchestration.repository import open_default, open_workspace
+    from autoqec.runner.safety import default_memory_gb
+
+    if (env_yaml is None) == (run_dir is None):
+        raise InputError(
+            "begin takes an environment or a run", where="ENV, --run", mend="give one of the two"
+        )
+    if run_dir is not None or env_yaml is None:
+        _take(run_dir or Path(), chat.begin)
+        return
+    open_repository = open_workspace if options.pop("own_repository") else open_default
+    run_id = options.pop("run_id")
+    plan = Plan(rounds=rounds or 10, proposer=CHAT, memory_gb=default_memory_gb(), **options)
+    steps = Steps.begin(Path.cwd(), env_yaml, open_repository(Path.cwd()), plan, run_id)
+    with steps.run.exclusive():
+        print_json(chat.begin(steps))
+
+
+@command.command()
+@click.argument("role", type=click.Choice(("ideator", "coder", "analyst")))
+@_run
+@click.option(
+    "--round", "number", type=click.IntRange(min=1), help="The round in flight, for coder and analyst."
+)
+def context(role: Any, run_dir: Path, number: int | None) -> None:
+    """What a role is told now: its instructions, the message, and the schema of its answer."""
+    from autoqec.loop import chat
+
+    print_json(chat.context(_open(run_dir), role, number))
+
+
+@command.command()
+@_run
+@_answer(required=True)
+@click.option("--attempt", help="UUID of the attempt: the same one again finds the round it began.")
+def propose(run_dir: Path, answer: Path, attempt: str | None) -> None:
+    """Begin a round with the Ideator's answer, and make its worktree."""
+    from autoqec.agents.schemas import IdeatorResponse
+    from autoqec.loop import chat
+
+    said = _read(answer, IdeatorResponse)
+    _take(run_dir, lambda steps: chat.propose(steps, said, attempt))
+
+
+@command.command()
+@_run
+@_round
+@_answer(required=False)
+def code(run_dir: Path, number: int, answer: Path | None) -> None:
+    """Commit the Coder's answer; prints the command that trains the round. A pure compose round has no answer."""
+    from autoqec.agents.schemas import CoderResponse
+    from autoqec.loop import chat
+
+    said = _read(answer, CoderResponse)
+    _take(run_dir, lambda steps: chat.code(steps, number, said))
+
+
+@command.command()
+@_run
+@_round
+def run(run_dir: Path, number: int) -> None:
+    """Take what the round's training left; train it if nothing did."""
+    from autoqec.loop import chat
+
+    _take(run_dir, lambda steps: chat.train(steps, number))
+
+
+@command.command()
+@_run
+@_round
+@_answer(required=False)
+def analyse(run_dir: Path, number: int, answer: Path | None) -> None:
+    """Put the Analyst's words on record, corrected by the metrics; without an answer, the rule's own."""
+    from autoqec.agents.schemas import AnalystResponse
+    from autoqec.loop import chat
+
+    said = _read(answer, AnalystResponse)
+    _take(run_dir, lambda steps: chat.analysed(steps, number, said))
+
+
+@command.command()
+@_run
+@_round
+def verify(run_dir: Path, number: int) -> None:
+    """Verify a candidate on fresh shots."""
+    from autoqec.loop import chat
+
+    with tasks_progress() as progress:
+        _take(run_dir, lambda steps: chat.verified(steps, number, progress))
+
+
+@command.command()
+@_run
+@_round
+def record(run_dir: Path, number: int) -> None:
+    """Write the round into front, history and log, and remove its worktree."""
+    from autoqec.loop import chat
+
+    _take(run_dir, lambda steps: chat.record(steps, number))
+
+
+@command.command()
+@_run
+def end(run_dir: Path) -> None:
+    """What the run has come to."""
+    from autoqec.loop import chat
+
+    print_json(chat.end(_open(run_dir)))

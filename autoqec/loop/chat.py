@@ -1,0 +1,221 @@
+"""The loop in single steps, JSON in and out: for a chat whose own subagents speak for the roles.
+
+A step that was taken answers as it did then; a round that is over answers with its row.
+"""
+
+from __future__ import annotations
+
+import shlex
+from typing import Any
+
+from autoqec.agents.analyst import analyse, check_words
+from autoqec.agents.answers import wire_schema
+from autoqec.agents.checks import ConfigCheck, parent_config, resolve
+from autoqec.agents.context import analyst_context, coder_context, ideator_context
+from autoqec.agents.machine import machine_state
+from autoqec.agents.prompts import Role, role_prompt
+from autoqec.agents.roles import RESPONSES
+from autoqec.agents.schemas import AnalystResponse, CoderResponse, IdeatorResponse
+from autoqec.errors import InputError
+from autoqec.layout import ExperimentDir
+from autoqec.loop.plan import CHAT
+from autoqec.loop.research import bring_in_order, results
+from autoqec.loop.steps import Progress, Steps
+from autoqec.orchestration.lifecycle import RoundLifecycle
+from autoqec.orchestration.subprocess_runner import SubprocessRunner
+
+Json = dict[str, Any]
+
+
+def begin(steps: Steps) -> Json:
+    report = bring_in_order(steps)
+    return {
+        "run_id": steps.run.run_id,
+        "run_dir": str(steps.run.files.path),
+        "env": steps.run.info.env,
+        "profile": steps.plan.profile,
+        "rounds_planned": steps.plan.rounds,
+        "rounds_done": steps.now.rounds_done(),
+        "in_flight": [_where(lifecycle) for lifecycle in RoundLifecycle.in_flight(steps.run)],
+        "reconciled": [list(action) for action in report.actions],
+        "summary": steps.run.files.summary.read_text(),
+    }
+
+
+def context(steps: Steps, role: Role, number: int | None) -> Json:
+    """What a subagent is told. number: the round in flight, for the Coder and the Analyst."""
+    message = {"ideator": _for_ideator, "coder": _for_coder, "analyst": _for_analyst}[role](steps, number)
+    return {
+        "role": role,
+        "round": number,
+        "instructions": role_prompt(role).text,
+        "message": message,
+        "schema": wire_schema(RESPONSES[role]),
+    }
+
+
+def propose(steps: Steps, said: IdeatorResponse, attempt: str | None) -> Json:
+    done = None if attempt is None else steps.run.history.of_attempt(attempt)
+    if done is not None:
+        return _over(steps, done)
+    if steps.now.rounds_done() >= steps.plan.rounds:
+        raise InputError(
+            f"all {steps.plan.rounds} rounds of the plan are done",
+            where="propose",
+            mend="end the run, or plan more",
+        )
+    lifecycle = steps.propose(said, origin={"proposer": CHAT}, attempt=attempt)
+    return _where(lifecycle)
+
+
+def code(steps: Steps, number: int, said: CoderResponse | None) -> Json:
+    """said: None for a pure compose round, which is the merge itself."""
+    if (row := steps.recorded(number)) is not None:
+        return _over(steps, row)
+    lifecycle = steps.round(number)
+    if said is None:
+        if lifecycle.journal.compose_mode != "pure":
+            raise InputError("only a pure compose round needs no Coder", where="--in", mend="give the answer")
+        status, reason = steps.commit(lifecycle)
+    else:
+        if lifecycle.journal.commit_sha is None and not lifecycle.is_over:
+            ConfigCheck(steps.now.context(number), sends_back=False)(said)
+        status, reason = steps.code(lifecycle, said, is_final=False)
+    answer = {"round": number, "status": status, "reason": reason}
+    if status == "committed":
+        config = lifecycle.hand_out()
+        runner = SubprocessRunner(wall_clock_s=steps.plan.wall_clock_s, memory_gb=steps.plan.memory_gb)
+        worktree = shlex.quote(str(lifecycle.worktree.path))
+        record = ExperimentDir(lifecycle.worktree.path).record(steps.run.run_id, number)
+        answer |= {
+            "commit_sha": lifecycle.journal.commit_sha,
+            "config": str(record.config),
+            "round_dir": str(lifecycle.files.path),
+            "command": f"cd {worktree} && PYTHONPATH={worktree} {shlex.join(runner.command(config))}",
+        }
+    return answer
+
+
+def train(steps: Steps, number: int) -> Json:
+    """Takes what a runner left, or trains."""
+    if (row := steps.recorded(number)) is None:
+        lifecycle = steps.round(number)
+        if lifecycle.journal.commit_sha is None and not lifecycle.is_over:
+            raise InputError(
+                f"round {number} has no config yet", where="run", mend="take the step `code` first"
+            )
+        steps.train(lifecycle)
+        row = steps.row_so_far(lifecycle)
+    kept = (
+        "round", "status", "status_reason", "branch", "commit_sha", "reference_p", "ler_plain_classical", "ler_predecoder",
+        "delta_ler", "delta_ler_ci_low", "delta_ler_ci_high", "flops_per_syndrome", "n_params", "train_wallclock_s",
+    )  # fmt: skip
+    return {name: row.get(name) for name in kept}
+
+
+def analysed(steps: Steps, number: int, said: AnalystResponse | None) -> Json:
+    """said: the Analyst's words; figures and verdict that the metrics do not support are put right."""
+    if (row := steps.recorded(number)) is not None:
+        return {"round": number, **(row.get("analysis") or {})}
+    lifecycle = steps.round(number)
+    checked = None
+    if said is not None:
+        row, now = steps.row_so_far(lifecycle), steps.now.context(number)
+        checked = check_words(said, row, now.pareto, row.get("dsl_config"))
+    return {"round": number, **steps.analyse(lifecycle, checked)}
+
+
+def verified(steps: Steps, number: int, progress: Progress | None = None) -> Json:
+    if (row := steps.recorded(number)) is not None:
+        return {"round": number, "verdict": row["verdict"], "verification": row.get("verification")}
+    lifecycle = steps.round(number)
+    report = steps.verify(lifecycle, progress)
+    if report is None:
+        error = lifecycle.journal.details.get("verify_error")
+        return {"round": number, "verdict": None, "skipped": error or "the round is no candidate"}
+    return {
+        "round": number,
+        "verdict": report.verdict,
+        "ler_baseline_holdout": report.ler_baseline_holdout,
+        "ler_holdout": report.ler_holdout,
+        "delta_vs_baseline_holdout": report.delta_vs_baseline_holdout,
+        "notes": report.notes,
+        "report": str(lifecycle.files.report),
+    }
+
+
+def record(steps: Steps, number: int) -> Json:
+    row = steps.recorded(number)
+    return row if row is not None else steps.record(steps.round(number))
+
+
+def end(steps: Steps) -> Json:
+    found = results(steps)
+    folder = found["run_dir"]
+    return found | {
+        "in_flight": [_where(lifecycle) for lifecycle in RoundLifecycle.in_flight(steps.run)],
+        "next": [f"autoqec pareto {folder}", f"autoqec review {folder}", f"autoqec package-run {folder}"],
+    }
+
+
+def _where(lifecycle: RoundLifecycle) -> Json:
+    row = lifecycle.journal.row or {}
+    return {
+        "round": lifecycle.name.round,
+        "round_attempt_id": lifecycle.journal.round_attempt_id,
+        "status": row.get("status") if lifecycle.is_over else lifecycle.stage,
+        "reason": row.get("status_reason"),
+        "compose_mode": lifecycle.journal.compose_mode,
+        "branch": None if lifecycle.is_over else lifecycle.name.branch,
+        "worktree": None if lifecycle.is_over else str(lifecycle.worktree.path),
+        "round_dir": str(lifecycle.files.path),
+    }
+
+
+def _over(steps: Steps, row: Json) -> Json:
+    return {
+        "round": row["round"],
+        "round_attempt_id": row["round_attempt_id"],
+        "status": row["status"],
+        "reason": row["status_reason"],
+        "branch": row["branch"],
+        "commit_sha": row["commit_sha"],
+        "round_dir": str(steps.run.files.round(row["round"]).path),
+    }
+
+
+def _machine(steps: Steps) -> Json:
+    left = steps.plan.rounds - steps.now.rounds_done()
+    rows = steps.now.context().history
+    return machine_state(rows, run=steps.run.files, rounds_left=left, seconds_left=steps.now.seconds_left())
+
+
+def _for_ideator(steps: Steps, number: int | None) -> str:
+    return ideator_context(steps.now.context(number), _machine(steps))
+
+
+def _for_coder(steps: Steps, number: int | None) -> str:
+    lifecycle = steps.round(_given(number, "coder"))
+    said = IdeatorResponse.model_validate(lifecycle.journal.details["idea"])
+    now = steps.now.context(lifecycle.name.round)
+    return coder_context(
+        now,
+        _machine(steps),
+        idea=said.model_dump(mode="json", exclude_none=True),
+        parent=parent_config(resolve(said.fork_from, now), now),
+        in_worktree=True,
+    )
+
+
+def _for_analyst(steps: Steps, number: int | None) -> str:
+    lifecycle = steps.round(_given(number, "analyst"))
+    now, row = steps.now.context(lifecycle.name.round), steps.row_so_far(lifecycle)
+    verdict = analyse(row, now.pareto).model_dump(mode="json")
+    files = lifecycle.files
+    return analyst_context(now, row=row, verdict=verdict, train_log=files.train_log, output=files.output)
+
+
+def _given(number: int | None, role: str) -> int:
+    if number is None:
+        raise InputError(f"the {role} is told about a round", where="--round", mend="give its number")
+    return number

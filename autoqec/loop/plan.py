@@ -1,0 +1,50 @@
+"""`plan.json`: what a run was asked to do. With the run's id it determines the run, so a resumed one needs nothing else."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from autoqec.envs.schema import EvalProtocol
+from autoqec.io import atomic
+from autoqec.io.validate import load_model
+from autoqec.layout import RunDir
+
+DEV_VERIFY_SHARE = 0.2
+"""Of `min_shots_verify` in a dev run, which says so in its log; prod honours all of it."""
+
+CHAT = "chat"
+"""The proposer of a run whose answers come from outside, through `autoqec step`."""
+
+
+class Plan(BaseModel):
+    """rounds: in all, resumed or not. is_smoke: random templates without analyst's log, verification and verified front.
+    memory_gb: what a training batch may need, fixed when the run began. wall_clock_s: of one round.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    rounds: int = Field(ge=1)
+    proposer: str
+    profile: Literal["dev", "prod"] = "dev"
+    is_smoke: bool = False
+    verify_shots: int | None = Field(default=None, ge=1)
+    budget_minutes: float | None = Field(default=None, gt=0)
+    budget_usd: Decimal | None = Field(default=None, ge=0)
+    memory_gb: float = Field(gt=0)
+    wall_clock_s: float = Field(default=1800.0, gt=0)
+
+    def shots_verify(self, protocol: EvalProtocol) -> int:
+        share = DEV_VERIFY_SHARE if self.profile == "dev" else 1.0
+        return self.verify_shots or max(1, int(share * protocol.min_shots_verify))
+
+
+def save_plan(files: RunDir, plan: Plan) -> None:
+    atomic.write_text(files.plan, json.dumps(plan.model_dump(mode="json"), indent=2) + "\n")
+
+
+def read_plan(files: RunDir) -> Plan:
+    return load_model(files.plan, Plan)

@@ -1,0 +1,269 @@
+"""The steps of a round, each a function of what is on disk: the loop and `autoqec step` both take them.
+
+    propose -> code -> run -> analyse -> verify -> record
+
+Every step may be taken again, and by another process: it then finds what was done, and answers the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal
+
+from autoqec.agents.analyst import Checked, analyse
+from autoqec.agents.checks import check_fork, resolve
+from autoqec.agents.distance import find_repeat
+from autoqec.agents.failures import RoleFailure
+from autoqec.agents.proposal import BASELINE, Row
+from autoqec.agents.schemas import CoderResponse, IdeatorResponse
+from autoqec.decoders.dsl_schema import PredecoderDSL, canonical_dict, canonical_hash
+from autoqec.errors import AutoQECError, InputError
+from autoqec.eval.pareto import Admission, admit, read_front
+from autoqec.eval.schema import VerifyReport
+from autoqec.eval.verify import VerifyOptions, verify_together
+from autoqec.io.hashing import sha256_file, sha256_json
+from autoqec.io.validate import load_model, validate_model
+from autoqec.loop import notebook
+from autoqec.loop.plan import Plan, read_plan, save_plan
+from autoqec.loop.snapshot import Snapshots, rounds_of
+from autoqec.loop.verified import front_row, verification_of
+from autoqec.orchestration.lifecycle import RoundLifecycle
+from autoqec.orchestration.names import slug_of
+from autoqec.orchestration.repository import MODULES, Repository
+from autoqec.orchestration.run import Proposal, Run
+from autoqec.orchestration.subprocess_runner import SubprocessRunner
+
+NO_HYPOTHESIS = "no hypothesis"
+Coded = Literal["committed", "duplicate", "skipped", "refused"]
+Progress = Callable[[str, int, int], None]
+
+
+class Steps:
+    """The steps of one run. The caller holds `run.exclusive()` where several processes might work on it."""
+
+    def __init__(self, run: Run, plan: Plan) -> None:
+        self.run, self.plan = run, plan
+        self.now = Snapshots(run, plan)
+
+    @classmethod
+    def begin(
+        cls, workspace: Path, env: str, repository: Repository, plan: Plan, run_id: str | None = None
+    ) -> Steps:
+        run = Run.create(workspace, env, repository, training_profile=plan.profile, run_id=run_id)
+        save_plan(run.files, plan)
+        return cls(run, plan)
+
+    @classmethod
+    def open(cls, folder: Path) -> Steps:
+        run = Run.open(folder)
+        return cls(run, read_plan(run.files))
+
+    def round(self, number: int) -> RoundLifecycle:
+        """The round in flight with this number."""
+        flying = RoundLifecycle.in_flight(self.run)
+        for lifecycle in flying:
+            if lifecycle.name.round == number:
+                return lifecycle
+        known = ", ".join(str(lifecycle.name.round) for lifecycle in flying) or "none"
+        raise InputError(f"round {number} is not in flight", where="--round", mend=f"in flight: {known}")
+
+    def recorded(self, number: int) -> dict[str, Any] | None:
+        """The row of a round that is over."""
+        rows = rounds_of(self.run.history.rows())
+        return next((dict(row) for row in rows if row.get("round") == number), None)
+
+    def propose(
+        self,
+        said: IdeatorResponse,
+        *,
+        origin: dict[str, Any],
+        code: CoderResponse | None = None,
+        attempt: str | None = None,
+    ) -> RoundLifecycle:
+        """Begins the round and makes its worktree; a conflict of its parents ends it.
+
+        code: the Coder's answer, where it is known by now; it is kept with the intent.
+        """
+        context = self.now.context()
+        given = {} if attempt is None else {"round_attempt_id": attempt}
+        begun = {
+            lifecycle.journal.round_attempt_id: lifecycle for lifecycle in RoundLifecycle.in_flight(self.run)
+        }
+        if attempt in begun:
+            lifecycle = begun[attempt]
+        else:
+            check_fork(said, context)
+            proposal = Proposal(
+                hypothesis=said.hypothesis,
+                slug=slug_of(said.hypothesis),
+                fork_from=resolve(said.fork_from, context),
+                compose_mode=said.compose_mode,
+                details={
+                    "idea": said.model_dump(mode="json"),
+                    "coder": None if code is None else code.model_dump(mode="json"),
+                    "origin": origin,
+                },
+                **given,
+            )
+            lifecycle = RoundLifecycle.begin(self.run, proposal)
+        lifecycle.prepare()
+        return lifecycle
+
+    def fail(self, failure: RoleFailure, lifecycle: RoundLifecycle | None = None) -> RoundLifecycle:
+        """Ends a round for which a role had no answer; without one, a round that says so."""
+        said = failure.row()
+        reason = f"the {said['role']} gave no answer ({said['kind']}): {said['reason']}"
+        if lifecycle is None:
+            proposal = Proposal(
+                hypothesis=NO_HYPOTHESIS, slug=slug_of(f"no {said['role']}"), fork_from=BASELINE
+            )
+            lifecycle = RoundLifecycle.begin(self.run, proposal)
+        lifecycle.note(role_failure=said)
+        lifecycle.abandon(reason)
+        return lifecycle
+
+    def code(
+        self,
+        lifecycle: RoundLifecycle,
+        said: CoderResponse,
+        *,
+        is_final: bool,
+        origin: dict[str, Any] | None = None,
+    ) -> tuple[Coded, str | None]:
+        """Commits the config. A repeat of an earlier round is sent back once, and then skipped and recorded.
+
+        is_final: it was sent back before, by whoever asked for it.
+        """
+        if lifecycle.journal.commit_sha is not None:
+            return "committed", None
+        if lifecycle.is_over:
+            return "refused", (lifecycle.journal.row or {}).get("status_reason")
+        details = lifecycle.journal.details
+        dsl = validate_model(said.dsl_config, PredecoderDSL, where="dsl_config")
+        repeat = find_repeat(canonical_dict(dsl), rounds_of(self.run.history.rows()))
+        if repeat is not None:
+            if not is_final and details.get("sent_back") is None:
+                lifecycle.note(sent_back=repeat)
+                return "duplicate", repeat
+            lifecycle.note(dsl_config=canonical_dict(dsl), config_hash=canonical_hash(dsl))
+            lifecycle.abandon(f"skipped: {repeat}")
+            return "skipped", repeat
+        lifecycle.note(
+            coder=said.model_dump(mode="json"), origin={**(details.get("origin") or {}), **(origin or {})}
+        )
+        lifecycle.configure(canonical_dict(dsl), said.commit_message)
+        return self.commit(lifecycle)
+
+    def commit(self, lifecycle: RoundLifecycle) -> tuple[Coded, str | None]:
+        """The commit of a round that has all it needs: a pure compose round needs nothing."""
+        try:
+            lifecycle.commit()
+        except InputError as error:  # what stands in the worktree is no config
+            lifecycle.abandon(str(error))
+            return "refused", str(error)
+        return "committed", None
+
+    def train(self, lifecycle: RoundLifecycle) -> None:
+        if lifecycle.is_over:
+            return
+        left = self.now.seconds_left()
+        limit = self.plan.wall_clock_s if left is None else max(60.0, min(self.plan.wall_clock_s, left))
+        lifecycle.train(SubprocessRunner(wall_clock_s=limit, memory_gb=self.plan.memory_gb))
+        lifecycle.point()
+
+    def row_so_far(self, lifecycle: RoundLifecycle) -> dict[str, Any]:
+        """What is known about a trained round, as history will say it."""
+        dsl = lifecycle.config
+        config = (
+            {} if dsl is None else {"dsl_config": canonical_dict(dsl), "config_hash": canonical_hash(dsl)}
+        )
+        return {**lifecycle.journal.details, **config, **(lifecycle.journal.row or {})}
+
+    def analyse(self, lifecycle: RoundLifecycle, checked: Checked | None = None) -> dict[str, Any]:
+        """The analysis on record; `checked` is taken if there is none yet, else the rule's."""
+        found: dict[str, Any] | None = lifecycle.journal.details.get("analysis")
+        if found is None:
+            if lifecycle.journal.row is None:
+                raise InputError(
+                    f"round {lifecycle.name.round} has no result yet", where="analyse", mend="train it first"
+                )
+            row, front = self.row_so_far(lifecycle), self.now.context(lifecycle.name.round).pareto
+            checked = checked or Checked(analyse(row, front))
+            found = {**checked.response.model_dump(mode="json"), "corrections": list(checked.corrections)}
+            lifecycle.note(analysis=found)
+        return found
+
+    def verify(self, lifecycle: RoundLifecycle, progress: Progress | None = None) -> VerifyReport | None:
+        """The verifier's report on a candidate; None for a round that is none."""
+        if self.plan.is_smoke or self.analyse(lifecycle)["verdict"] != "candidate":
+            return None
+        files, details = lifecycle.files, lifecycle.journal.details
+        if details.get("report_sha256") is not None:
+            if files.report.is_file() and sha256_file(files.report) == details["report_sha256"]:
+                return load_model(files.report, VerifyReport)
+            raise AutoQECError(
+                "is not the report that the verifier wrote",
+                where=str(files.report),
+                mend=f"look at it, then put the verifier's back, or run autoqec verify {files.path}",
+            )
+        if details.get("verify_error") is not None:
+            return None
+        options = VerifyOptions(
+            shots=self.plan.shots_verify(self.now.env.spec.eval_protocol),
+            rounds=max(self.plan.rounds, 1),
+            repo=self.run.repository.root,
+            base=self.run.info.base_commit,
+            progress=progress,
+        )
+        folders = [files.path, *self._parents(lifecycle)]
+        try:
+            report = verify_together(folders, self.now.env, options)[0]
+        except InputError as error:
+            lifecycle.note(verify_error=str(error))
+            return None
+        lifecycle.note(report_sha256=sha256_file(files.report))
+        return report
+
+    def record(self, lifecycle: RoundLifecycle, cost_usd: float | None = None) -> dict[str, Any]:
+        """Pareto, history, log; then the worktree goes."""
+        details = lifecycle.journal.details
+        facts = self.row_so_far(lifecycle)
+        report, verdict = None, None
+        if not lifecycle.is_over:
+            report = self.verify(lifecycle)
+            verdict = self.analyse(lifecycle)["verdict"]
+        admission = self._admit(lifecycle, report) if report is not None else None
+        coder = details.get("coder") or {}
+        extra: dict[str, Any] = {
+            "dsl_config": facts.get("dsl_config"),
+            "config_hash": facts.get("config_hash"),
+            "coder": {key: coder.get(key) for key in ("tier", "rationale", "commit_message")}
+            if coder
+            else None,
+            "verification": verification_of(report, admission),
+        }
+        row = lifecycle.record(verdict=verdict, report=report, cost_usd=cost_usd, **extra)
+        lifecycle.close()
+        notebook.publish(self.run, self.plan, self.now.context())
+        return row
+
+    def _admit(self, lifecycle: RoundLifecycle, report: VerifyReport) -> Admission | None:
+        if report.verdict != "VERIFIED":
+            return None
+        commit, dsl = lifecycle.journal.commit_sha, lifecycle.config
+        code = lifecycle.git.resolve(f"{commit}:{MODULES}")
+        trained = sha256_json([None if dsl is None else canonical_hash(dsl), code])
+        admission = admit(self.run.files.path, front_row(report, lifecycle.journal, trained))
+        if not admission.entered and any(row.commit_sha == commit for row in read_front(self.run.files.path)):
+            return Admission(True, "no member dominates it")  # a process that was killed had put it there
+        return admission
+
+    def _parents(self, lifecycle: RoundLifecycle) -> list[Path]:
+        """The folders of a compose round's parents: the three are verified on the same shots."""
+        fork = lifecycle.journal.fork_from
+        if isinstance(fork, str):
+            return []
+        numbers = {row["branch"]: row["round"] for row in rounds_of(self.run.history.rows())}
+        found = [self.run.files.round(numbers[name]) for name in fork]
+        return [files.path for files in found if files.checkpoint.is_file()]

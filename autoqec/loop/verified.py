@@ -1,0 +1,58 @@
+"""What a verification means for the history row and for the Pareto front."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from autoqec.errors import AutoQECError
+from autoqec.eval.pareto import Admission, ParetoRow, row_of
+from autoqec.eval.schema import VerifyReport
+from autoqec.orchestration.journal import Journal
+from autoqec.runner.schema import canonical_fork
+
+
+def front_row(report: VerifyReport, journal: Journal, trained: str) -> ParetoRow:
+    """Costs are those that the verifier counted. trained: stands for config and code."""
+    low, high = report.delta_ler_ci_low, report.delta_ler_ci_high
+    if report.cost is None or low is None or high is None:
+        raise AutoQECError("a report without costs and interval", where=f"round {journal.round}")
+    return row_of(
+        report,
+        round=journal.round,
+        round_attempt_id=journal.round_attempt_id,
+        flops_per_syndrome=report.cost.flops_per_syndrome,
+        n_params=report.cost.n_params,
+        delta_ci=(low, high),
+        fork_from=journal.fork_from,
+        fork_from_canonical=canonical_fork(journal.fork_from),
+        compose_mode=journal.compose_mode,
+        train_seed=journal.name.train_seed,
+        config_sha256=trained,
+        checkpoint_sha256=report.checkpoint_sha256,
+    )
+
+
+def verification_of(report: VerifyReport | None, admission: Admission | None) -> dict[str, Any] | None:
+    """The report in a few figures."""
+    if report is None:
+        return None
+    plain = report.ler_baseline_holdout
+    return {
+        "ler_baseline": plain,
+        "ler_holdout": report.ler_holdout,
+        "ratio": plain / report.ler_holdout if plain and report.ler_holdout else None,
+        "delta": report.delta_vs_baseline_holdout,
+        "delta_ci": [report.delta_ler_ci_low, report.delta_ler_ci_high],
+        "shots": report.shots,
+        "baseline": report.baseline,
+        "strongest_baseline": report.strongest_baseline,
+        "delta_vs_strongest": report.delta_vs_strongest,
+        "delta_vs_strongest_ci": report.delta_vs_strongest_ci,
+        "paired_eval_bundle_id": report.paired_eval_bundle_id,
+        "composition": None if report.composition is None else report.composition.reading,
+        "broken_guards": [guard.name for guard in report.guards if guard.ok is False],
+        "notes": report.notes,
+        "seconds": report.seconds,
+        "entered_front": admission.entered if admission is not None else False,
+        "front_reason": admission.reason if admission is not None else None,
+    }
