@@ -1,23 +1,25 @@
 """Hypervolume after equal compute: the offline proposers on one cheap environment, several seeds.
 
-    python benchmarks/bench_proposers.py [--proposers optuna evolution templates] [--seeds 5] [--rounds 8] [--seconds 120]
+    python benchmarks/bench_proposers.py [--proposers optuna evolution templates] [--seeds 5] [--rounds 8]
+                                         [--seconds 30 60 120] [--jobs 1]
 
 Every proposal is a real round (training with the runner, paired validation on circuit samples) of the distance-3 surface code
 at p = 0.01, kept short: 6,000 training shots per epoch, 16,000 validation shots, one core, in this process. A run goes on
-until it has both the rounds and the seconds. Seconds are CPU time of the whole process, proposing included, so that a busy
+until it has both the rounds and the most of the seconds. Seconds are CPU time of the whole process, proposing included, so that a busy
 machine slows nobody; a round that ends after the limit does not count. The hypervolume is of the rounds whose gain is
-significant (lower end of the 95% interval above 0), from the product's reference corner. Writes a JSON file with all
-rounds where --out says so.
+significant (lower end of the 95% interval above 0), from the product's reference corner.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import tempfile
 import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
+from multiprocessing import get_context
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -49,6 +51,9 @@ class Done:
 
     row: dict[str, Any]
     seconds: float
+
+
+Take = Callable[[list[Done]], list[Done]]
 
 
 def environment() -> Environment:
@@ -109,12 +114,29 @@ def run(env: Environment, name: str, seed: int, rounds: int, seconds: float) -> 
     return done
 
 
-def hypervolume(rows: list[dict[str, Any]]) -> float:
+def hypervolume(done: Sequence[Done]) -> float:
     return volume(
         REFERENCE.box(row["delta_ler"], row["flops_per_syndrome"], row["n_params"])
-        for row in rows
+        for row in (each.row for each in done)
         if row["status"] == "ok" and row["delta_ler_ci_low"] > 0
     )
+
+
+def warm_up() -> None:
+    """Compiles the kernels before anything is timed."""
+    env = environment()
+    for example in ("neural_bp_gap", "hybrid_gap", "gnn_mlp"):
+        evaluate(env, read_yaml(Path("autoqec/example_db") / f"{example}.yaml"), seed=0)
+
+
+def run_alone(name: str, seed: int, rounds: int, seconds: float) -> list[Done]:
+    """One run in a process of its own, on one core and with a cache of its own."""
+    torch.set_num_threads(1)
+    os.environ["NUMBA_NUM_THREADS"] = "1"
+    with tempfile.TemporaryDirectory() as cache:
+        os.environ["AUTOQEC_CACHE"] = cache
+        warm_up()
+        return run(environment(), name, seed, rounds, seconds)
 
 
 def main() -> None:
@@ -124,69 +146,54 @@ def main() -> None:
     parser.add_argument("--proposers", nargs="+", default=["optuna", "evolution", "templates"])
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--rounds", type=int, default=8)
-    parser.add_argument("--seconds", type=float, default=120.0)
-    parser.add_argument("--out", type=Path)
+    parser.add_argument("--seconds", type=float, nargs="+", default=[30.0, 60.0, 120.0])
+    parser.add_argument("--jobs", type=int, default=1, help="Runs side by side, one core each.")
     args = parser.parse_args()
-    torch.set_num_threads(1)
-    os.environ["NUMBA_NUM_THREADS"] = "1"
-    env = environment()
-    for example in (
-        "neural_bp_gap",
-        "hybrid_gap",
-        "gnn_mlp",
-    ):  # compiles the kernels before anything is timed
-        evaluate(env, read_yaml(Path("autoqec/example_db") / f"{example}.yaml"), seed=0)
+    warm_up()
     found: dict[str, list[list[Done]]] = {name: [] for name in args.proposers}
-    half = args.rounds // 2
-    print(
-        f"| proposer | seed | after {half} rounds | after {args.rounds} rounds | after {args.seconds:g} s "
-        f"| rounds in {args.seconds:g} s | s per round |\n|---|---|---|---|---|---|---|"
-    )
-    for seed in range(args.seeds):
-        for name in args.proposers:
-            with tempfile.TemporaryDirectory() as cache:
-                os.environ["AUTOQEC_CACHE"] = cache
-                done = run(env, name, seed, args.rounds, args.seconds)
+    cuts = budgets(args.rounds, args.seconds)
+    print(f"| proposer | seed | {' | '.join(cuts)} | rounds in {max(args.seconds):g} s |")
+    print("|---|---|" + "---|" * (len(cuts) + 1))
+    with ProcessPoolExecutor(args.jobs, mp_context=get_context("spawn"), max_tasks_per_child=1) as pool:
+        asked = [(seed, name) for seed in range(args.seeds) for name in args.proposers]
+        runs = [pool.submit(run_alone, name, seed, args.rounds, max(args.seconds)) for seed, name in asked]
+        for (seed, name), future in zip(asked, runs, strict=True):
+            done = future.result()
             found[name].append(done)
-            in_time = [each.row for each in done if each.seconds <= args.seconds]
-            rows = [each.row for each in done]
-            figures = [hypervolume(rows[:half]), hypervolume(rows[: args.rounds]), hypervolume(in_time)]
-            print(
-                f"| {name} | {seed} | "
-                + " | ".join(f"{figure:.4f}" for figure in figures)
-                + f" | {len(in_time)} | {done[-1].seconds / len(done):.1f} |",
-                flush=True,
-            )
-            if args.out:
-                text = {
-                    key: [[[d.row, d.seconds] for d in each] for each in runs] for key, runs in found.items()
-                }
-                args.out.write_text(json.dumps(text))
-    summarise(found, args.rounds, args.seconds)
+            figures = [f"{hypervolume(take(done)):.4f}" for take in cuts.values()]
+            in_time = sum(each.seconds <= max(args.seconds) for each in done)
+            print(f"| {name} | {seed} | {' | '.join(figures)} | {in_time} |", flush=True)
+    summarise(found, cuts)
 
 
-def summarise(found: dict[str, list[list[Done]]], rounds: int, seconds: float) -> None:
-    """Means over the seeds, and their ratio to that of the templates."""
-    cuts = {
-        f"after {rounds // 2} rounds": lambda done: done[: rounds // 2],
-        f"after {rounds} rounds": lambda done: done[:rounds],
-        f"after {seconds:g} s": lambda done: [each for each in done if each.seconds <= seconds],
+def budgets(rounds: int, seconds: list[float]) -> dict[str, Take]:
+    """What of a run counts, by what the budget is called."""
+
+    def first(count: int) -> Take:
+        return lambda done: done[:count]
+
+    def within(limit: float) -> Take:
+        return lambda done: [each for each in done if each.seconds <= limit]
+
+    return {f"{count} rounds": first(count) for count in (rounds // 2, rounds)} | {
+        f"{limit:g} s": within(limit) for limit in seconds
     }
+
+
+def summarise(found: dict[str, list[list[Done]]], cuts: dict[str, Take]) -> None:
+    """Means over the seeds, and their ratio to that of the templates."""
     volumes = {
-        name: {
-            cut: [hypervolume([each.row for each in take(done)]) for done in runs]
-            for cut, take in cuts.items()
-        }
+        name: {cut: mean(hypervolume(take(done)) for done in runs) for cut, take in cuts.items()}
         for name, runs in found.items()
     }
     print("\n| proposer | " + " | ".join(f"{cut} | / templates" for cut in cuts) + " |")
     print("|---|" + "---|---|" * len(cuts))
     for name, by_cut in volumes.items():
-        cells = []
-        for cut, values in by_cut.items():
-            others = mean(volumes.get("templates", by_cut)[cut])
-            ratio = f"{mean(values) / others:.2f}" if others else "-"
-            cells.append(f"{mean(values):.4f} | {ratio}")
+        others = volumes.get("templates", by_cut)
+        cells = [
+            f"{value:.4f} | {value / others[cut]:.2f}" if others[cut] else f"{value:.4f} | -"
+            for cut, value in by_cut.items()
+        ]
         print(f"| {name} | " + " | ".join(cells) + " |")
 
 

@@ -75,6 +75,7 @@ LIBRARIES = (
         use="the Tesseract baseline",
     ),
     Library("onnx", "onnx", "pip install onnx", use="exporting models"),
+    Library("mcp", "mcp", 'pip install "autoqec[mcp]"', use="serving tools to coding agents"),
     Library("optuna", "optuna", "pip install optuna", use="searching hyperparameters"),
 )
 

@@ -128,7 +128,9 @@ def _begun(env_yaml: str, options: dict[str, Any]) -> Steps:
     from autoqec.loop.authors import LLM
     from autoqec.loop.steps import Steps
     from autoqec.orchestration.repository import open_default, open_workspace
+    from autoqec.orchestration.run import locate_env
 
+    locate_env(env_yaml)
     plan = _plan(options)
     if plan.proposer == LLM:
         _check_backends()

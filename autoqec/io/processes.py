@@ -44,6 +44,11 @@ def child_environment(**more: str) -> dict[str, str]:
     return {**{name: os.environ[name] for name in CHILD_VARIABLES if name in os.environ}, **more}
 
 
+def watched(command: Sequence[str], deadline_s: float) -> list[str]:
+    """The command line of a watchdog over `command`. It also ends all of it when its standard input, a pipe, is closed."""
+    return [sys.executable, "-I", "-S", str(Path(__file__).resolve()), repr(deadline_s), *command]
+
+
 def run(
     command: Sequence[str],
     *,
@@ -63,9 +68,8 @@ def run(
         handles: tuple[int, ...] = ()
         if guard is not None:
             handles = (stack.enter_context(locked(guard)),)
-        watchdog = [sys.executable, "-I", "-S", str(Path(__file__).resolve()), repr(deadline_s), *command]
         process = subprocess.Popen(
-            watchdog,
+            watched(command, deadline_s),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

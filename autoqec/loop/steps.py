@@ -24,15 +24,16 @@ from autoqec.eval.schema import VerifyReport
 from autoqec.eval.verify import VerifyOptions, verify_together
 from autoqec.io.hashing import sha256_file, sha256_json
 from autoqec.io.validate import load_model, validate_model
+from autoqec.layout import RunDir, runs_folder
 from autoqec.loop import notebook
 from autoqec.loop.plan import Plan, read_plan, save_plan
 from autoqec.loop.snapshot import Snapshots, rounds_of
 from autoqec.loop.verified import front_row, verification_of
 from autoqec.orchestration.lifecycle import RoundLifecycle
-from autoqec.orchestration.names import slug_of
+from autoqec.orchestration.names import check_run_id, slug_of
 from autoqec.orchestration.repository import MODULES, Repository
 from autoqec.orchestration.run import Proposal, Run
-from autoqec.orchestration.subprocess_runner import SubprocessRunner
+from autoqec.orchestration.subprocess_runner import Runner, SubprocessRunner
 
 NO_HYPOTHESIS = "no hypothesis"
 Coded = Literal["committed", "duplicate", "skipped", "refused"]
@@ -40,17 +41,26 @@ Progress = Callable[[str, int, int], None]
 
 
 class Steps:
-    """The steps of one run. The caller holds `run.exclusive()` where several processes might work on it."""
+    """The steps of one run. The caller holds `run.exclusive()` where several processes might work on it.
 
-    def __init__(self, run: Run, plan: Plan) -> None:
+    runner: trains a round; by default `run-round` in its worktree.
+    """
+
+    def __init__(self, run: Run, plan: Plan, runner: Runner | None = None) -> None:
         self.run, self.plan = run, plan
+        self._runner = runner
         self.now = Snapshots(run, plan)
 
     @classmethod
     def begin(
         cls, workspace: Path, env: str, repository: Repository, plan: Plan, run_id: str | None = None
     ) -> Steps:
-        run = Run.create(workspace, env, repository, training_profile=plan.profile, run_id=run_id)
+        """A new run. One of that id that was killed before it had a plan is begun again."""
+        made = None if run_id is None else RunDir(runs_folder(workspace) / check_run_id(run_id))
+        if made is not None and made.about.exists() and not made.plan.exists():
+            run = Run.open(made.path)
+        else:
+            run = Run.create(workspace, env, repository, training_profile=plan.profile, run_id=run_id)
         save_plan(run.files, plan)
         return cls(run, plan)
 
@@ -169,7 +179,8 @@ class Steps:
             return
         left = self.now.seconds_left()
         limit = self.plan.wall_clock_s if left is None else max(60.0, min(self.plan.wall_clock_s, left))
-        lifecycle.train(SubprocessRunner(wall_clock_s=limit, memory_gb=self.plan.memory_gb))
+        runner = SubprocessRunner(wall_clock_s=limit, memory_gb=self.plan.memory_gb)
+        lifecycle.train(self._runner or runner)
         lifecycle.point()
 
     def row_so_far(self, lifecycle: RoundLifecycle) -> dict[str, Any]:

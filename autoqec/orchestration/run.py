@@ -302,6 +302,8 @@ def _new_folder(runs: Path, run_id: str | None = None) -> Path:
                 folder.mkdir()
                 return folder
             except FileExistsError:
+                if run_id is not None and not RunDir(folder).about.exists():
+                    return folder  # of a process that was killed before there was a run
                 if run_id is not None:
                     raise InputError(
                         "is there already", where=str(folder), mend=f"go on with it: --resume {run_id}"

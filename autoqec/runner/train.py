@@ -38,6 +38,7 @@ class TrainingReport:
     steps: int = 0
     kept_step: int = 0
     kept_score: float | None = None
+    least_score: float = math.inf
     untrained_score: float | None = None
     seconds: float = 0.0
     stopped: str = "all steps done"
@@ -50,7 +51,8 @@ class TrainingReport:
 @dataclass(frozen=True)
 class Schedule:
     """steps: in all; per_epoch: for the telemetry; evaluations: how often a state is scored; patience: how many scores
-    without a better one end the training; nan_rate: share of steps whose loss may be NaN before training is given up; save_seconds: how often the state is saved."""
+    in a row that are worse than the best end the training; nan_rate: share of steps whose loss may be NaN before training is
+    given up; save_seconds: how often the state is saved."""
 
     steps: int
     per_epoch: int
@@ -92,7 +94,7 @@ def train(
     if state_path.exists():
         first, stale, best = _resume(state_path, module, optimiser, ema, report, log)
     else:
-        report.untrained_score = report.kept_score = select(module)
+        report.untrained_score = report.kept_score = report.least_score = select(module)
         log.write_text("")
     objective.prepare(first)
     every = max(1, schedule.steps // schedule.evaluations)
@@ -125,13 +127,14 @@ def train(
             if progress is not None:
                 progress(step + 1, schedule.steps, loss)
             if (step + 1) % every == 0 or step + 1 == schedule.steps:
-                stale += 1
                 score = _score(module, ema, select)
-                if report.kept_score is None or score < report.kept_score:
-                    report.kept_score, report.kept_step, stale = score, step + 1, 0
+                report.least_score = min(report.least_score, score)
+                stale = stale + 1 if score > _level(report.least_score) else 0
+                if is_kept(score, report):
+                    report.kept_score, report.kept_step = score, step + 1
                     best = {name: value.clone() for name, value in ema.items()}
                 elif stale >= schedule.patience:
-                    report.stopped = f"no better state in {stale} evaluations"
+                    report.stopped = f"{stale} evaluations in a row were worse than the best"
                     break
             if time.monotonic() - saved >= schedule.save_seconds:
                 saved = time.monotonic()
@@ -141,6 +144,20 @@ def train(
     module.eval()
     state_path.unlink(missing_ok=True)
     return report
+
+
+def is_kept(score: float, report: TrainingReport) -> bool:
+    """Whether a later state takes the place of the one that is kept.
+
+    It does if it is no worse than the best within the noise of a failure count: the least of a dozen noisy scores is more
+    often luck than merit, and a schedule that anneals makes later states better. The untrained state only gives way to less.
+    """
+    return score <= _level(report.least_score) and score < (report.untrained_score or math.inf)
+
+
+def _level(least: float) -> float:
+    """Half a standard deviation above a count of failures: what the same shots cannot tell apart."""
+    return least + 0.5 * math.sqrt(least)
 
 
 def _update(ema: dict[str, Tensor], module: ProblemPredecoder, step: int) -> None:
@@ -175,6 +192,7 @@ def _save(
         "steps": report.steps,
         "kept_step": report.kept_step,
         "kept_score": report.kept_score,
+        "least_score": report.least_score,
         "untrained_score": report.untrained_score,
         "seconds": report.seconds + seconds,
         "stale": stale,

@@ -1,0 +1,189 @@
+"""The rounds of a run as a review sees them: history row, config and verification report together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from autoqec.agents.accounting import Ledger
+from autoqec.agents.analyst import gains
+from autoqec.agents.distance import config_of
+from autoqec.decoders.dsl_schema import PredecoderDSL
+from autoqec.errors import AutoQECError, InputError
+from autoqec.eval.pareto import Archive, read_archive
+from autoqec.eval.schema import VerifyReport
+from autoqec.io.validate import validate_model
+from autoqec.layout import RoundDir, RunDir
+from autoqec.orchestration.history import FOLLOW_UPS, HistoryRow
+from autoqec.report.reading import Gaps, Row, history_of, is_held, json_of, number, quote, real, yaml_of
+
+Interval = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Reviewed:
+    """One round with its history row, or its metrics where it has none. usd: of its calls, None where nothing was recorded."""
+
+    number: int
+    row: Row
+    dsl: PredecoderDSL | None
+    report: VerifyReport | None
+    usd: float | None
+
+    @property
+    def status(self) -> str:
+        return quote(self.row.get("status"), 40)
+
+    @property
+    def is_ok(self) -> bool:
+        return self.row.get("status") == "ok"
+
+    @property
+    def verdict(self) -> str | None:
+        """The verifier's, else the analyst's."""
+        said = self.report.verdict if self.report is not None else self.row.get("verdict")
+        return None if said is None else quote(said, 40)
+
+    @property
+    def family(self) -> str | None:
+        """What kind of experiment it is: type, output mode and what it is trained for."""
+        if self.dsl is None:
+            return None
+        trained = self.dsl.training.loss if self.dsl.training.epochs else "untrained"
+        code = ", custom code" if self.dsl.tier == "2" else ""
+        return f"{self.dsl.type}, {self.dsl.output_mode}, {trained}{code}"
+
+    @property
+    def gains(self) -> bool:
+        """On validation shots, beyond its interval."""
+        return gains(self.row)
+
+    @property
+    def delta(self) -> float | None:
+        return real(self.row.get("delta_ler"))
+
+    @property
+    def interval(self) -> Interval | None:
+        low, high = real(self.row.get("delta_ler_ci_low")), real(self.row.get("delta_ler_ci_high"))
+        return None if low is None or high is None else (low, high)
+
+    @property
+    def costs(self) -> tuple[int, int] | None:
+        flops, params = number(self.row.get("flops_per_syndrome")), number(self.row.get("n_params"))
+        return None if flops is None or params is None else (flops, params)
+
+    @property
+    def seconds(self) -> float:
+        """Training, validation and verification."""
+        spent = sum(real(self.row.get(name)) or 0.0 for name in ("train_wallclock_s", "eval_wallclock_s"))
+        return spent + ((self.report.seconds or 0.0) if self.report is not None else 0.0)
+
+    @property
+    def hypothesis(self) -> str:
+        return quote(self.row.get("hypothesis") or "", 200)
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """Everything a review is a function of. unrecorded: rounds with a folder and no row, on which no process is at work; those that
+    have metrics are among the rounds."""
+
+    path: Path
+    rounds: tuple[Reviewed, ...]
+    unrecorded: tuple[int, ...]
+    archive: Archive
+    spent_usd: float | None
+    gaps: tuple[str, ...]
+
+
+def read_run(folder: Path) -> RunRecord:
+    """
+    Raises:
+        InputError: the folder holds no run.
+    """
+    files = RunDir(folder)
+    if not files.history.is_file() and not files.rounds():
+        raise InputError(
+            "holds no run" if folder.is_dir() else "is not a folder",
+            where=str(folder),
+            mend="give the folder of a run, with history.jsonl",
+        )
+    gaps: Gaps = []
+    ledger = Ledger(files.llm_ledger) if files.llm_ledger.is_file() else None
+    rounds = []
+    for row in history_of(files, gaps):
+        n = number(row.get("round"))
+        if n is not None and row.get("status") not in FOLLOW_UPS and _is_valid(row, n, gaps):
+            rounds.append(_round(files.round(n), n, row, ledger, gaps))
+    recorded = {one.number for one in rounds}
+    lost = [n for n in files.rounds() if n not in recorded and not is_held(files.guard(n))]
+    for n in lost:
+        row = json_of(files.round(n).metrics, [], needed=False) or {}
+        if row and _is_valid({**row, "round": n}, n, gaps):
+            rounds.append(_round(files.round(n), n, {**row, "round": n}, ledger, gaps))
+    rounds.sort(key=lambda one: one.number)
+    return RunRecord(
+        path=folder,
+        rounds=tuple(rounds),
+        unrecorded=tuple(lost),
+        archive=_archive(folder, gaps),
+        spent_usd=_spent(ledger, rounds, gaps),
+        gaps=tuple(dict.fromkeys(gaps)),
+    )
+
+
+def _is_valid(row: Row, n: int, gaps: Gaps) -> bool:
+    try:
+        validate_model(row, HistoryRow, where=f"round {n}")
+    except AutoQECError as error:
+        gaps.append(f"the row of round {n} breaks the rules: {quote(error)}")
+        return False
+    return True
+
+
+def _round(files: RoundDir, n: int, row: Row, ledger: Ledger | None, gaps: Gaps) -> Reviewed:
+    own: Gaps = []
+    dsl = config_of(row)
+    if dsl is None and (config := yaml_of(files.config, own, needed=False)) is not None:
+        try:
+            dsl = PredecoderDSL.model_validate(config)
+        except ValidationError:
+            dsl = None  # a round that was refused: its row says so
+    report = None
+    if (data := json_of(files.report, own, needed=False)) is not None:
+        try:
+            report = validate_model(data, VerifyReport, where=files.report.name)
+        except AutoQECError as error:
+            own.append(f"{files.report.name} is no verification report: {quote(error)}")
+    gaps += [f"round {n}: {gap}" for gap in own]
+    usd = real(row.get("cost_usd"))
+    if usd is None and ledger is not None:
+        usd = _total(ledger, n)
+    return Reviewed(n, row, dsl, report, usd)
+
+
+def _total(ledger: Ledger, n: int | None) -> float | None:
+    try:
+        return ledger.totals(round=n).spent_usd
+    except (AutoQECError, KeyError, TypeError):
+        return None
+
+
+def _spent(ledger: Ledger | None, rounds: list[Reviewed], gaps: Gaps) -> float | None:
+    if ledger is not None:
+        total = _total(ledger, None)
+        if total is None:
+            gaps.append("llm_ledger.jsonl cannot be read")
+        return total
+    known = [one.usd for one in rounds if one.usd is not None]
+    return sum(known) if known else None
+
+
+def _archive(folder: Path, gaps: Gaps) -> Archive:
+    try:
+        return read_archive(folder)
+    except InputError as error:
+        gaps.append(f"the front cannot be read: {quote(error)}")
+        return Archive()

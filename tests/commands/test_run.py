@@ -1,0 +1,122 @@
+"""`autoqec run` and `autoqec step` as a user meets them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from autoqec.envs.load import builtin_folder
+from autoqec.io.jsonl import JsonLines
+
+
+def autoqec(workspace: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "autoqec", *arguments],
+        cwd=workspace,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "AUTOQEC_HOME": str(workspace / "home"), **variables},
+        check=False,
+    )
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    text = (builtin_folder() / "surface_d3_depol.yaml").read_text()
+    for old, new in (
+        ("[1e-3, 5e-3, 1e-2]", "[1e-2]"),
+        ("target_p: 1e-3", "target_p: 1e-2"),
+        ("min_shots_train: 1000000", "min_shots_train: 20000"),
+        ("min_shots_val: 100000", "min_shots_val: 100000"),
+        ("min_shots_verify: 200000", "min_shots_verify: 100000"),
+    ):
+        assert old in text
+        text = text.replace(old, new)
+    (tmp_path / "d3.yaml").write_text(text)
+    return tmp_path
+
+
+def test_a_dry_run_says_what_would_be_done_and_writes_nothing(workspace: Path) -> None:
+    done = autoqec(workspace, "run", "d3.yaml", "--dry-run", "--rounds", "7", "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["rounds"] == 7 and found["proposer"] == "optuna" and found["verify_shots"] == 20_000
+    assert found["first_config"]["type"] in ("neural_bp", "gnn", "hybrid")
+    assert "optuna" in done.stderr  # says why nobody else proposes
+    assert [path.name for path in workspace.iterdir()] == ["d3.yaml"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["run", "d3.yaml", "--proposer", "oracle"], "unknown proposer 'oracle'"),
+        (["run", "d3.yaml", "--no-llm", "--proposer", "optuna"], "--no-llm"),
+        (["run", "nowhere.yaml", "--no-llm"], "nowhere.yaml"),
+        (["run", "d3.yaml", "--budget-usd", "lots"], "--budget-usd"),
+        (["run", "d3.yaml", "--resume", "20200101-000000"], "20200101-000000"),
+        (["run", "d3.yaml", "--resume", "../x"], "run id"),
+        (["step", "begin"], "give one of the two"),
+        (["step", "end", "--run", "nowhere"], "nowhere"),
+    ],
+)
+def test_bad_input_is_one_error_and_leaves_nothing(
+    workspace: Path, arguments: list[str], said: str
+) -> None:
+    done = autoqec(workspace, *arguments)
+    assert done.returncode == 2, (done.stdout, done.stderr)
+    assert said in done.stderr and "Traceback" not in done.stderr
+    assert not (workspace / "runs").exists() and not (workspace / ".autoqec").exists()
+
+
+@pytest.mark.slow
+def test_a_run_that_is_killed_in_training_goes_on_to_a_verified_front(workspace: Path) -> None:
+    command = ["run", "d3.yaml", "--rounds", "2", "--proposer", "optuna", "--own-repository"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "autoqec", *command, "--run-id", "20260102-030405"],
+        cwd=workspace,
+        env={**os.environ, "AUTOQEC_HOME": str(workspace / "home")},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    run_dir = workspace / "runs" / "20260102-030405"
+    journal = run_dir / "in_flight" / "round_1.json"
+    until = time.monotonic() + 300
+    while time.monotonic() < until and process.poll() is None:
+        if journal.exists() and json.loads(journal.read_text())["training"]:
+            break
+        time.sleep(0.1)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    assert not JsonLines(run_dir / "history.jsonl").rows()
+
+    refused = autoqec(workspace, "run", "surface_d3_depol", "--resume", "20260102-030405")
+    assert refused.returncode == 2 and "was begun with" in refused.stderr
+    done = autoqec(workspace, "run", "d3.yaml", "--resume", "20260102-030405", "--json")
+    assert done.returncode == 0, done.stderr
+    assert "goes on: round 1" in done.stderr
+    found = json.loads(done.stdout)
+    assert found["rounds"] == 2 and found["verified"] >= 1 and found["best"]["ratio"] > 1
+    assert len(json.loads((run_dir / "pareto.json").read_text())) == len(found["front"])
+    assert "VERIFIED" in (run_dir / "log.md").read_text()
+    assert not list((workspace / ".autoqec").rglob(".worktrees/*"))
+    again = autoqec(workspace, "run", "d3.yaml", "--resume", "20260102-030405", "--json")
+    assert json.loads(again.stdout)["front"] == found["front"]  # nothing was left to do
+
+
+@pytest.mark.slow
+def test_the_smoke_loop_of_the_contract(workspace: Path) -> None:
+    command = ("run", "d3.yaml", "--rounds", "2", "--profile", "dev", "--no-llm", "--own-repository")
+    done = autoqec(workspace, *command, "--run-id", "20260102-030406")
+    assert done.returncode == 0, done.stderr
+    run_dir = workspace / "runs" / "20260102-030406"
+    names = {path.name for path in run_dir.iterdir()}
+    assert {"history.jsonl", "history.json", "candidate_pareto.json", "round_1", "round_2"} <= names
+    assert not {"log.md", "pareto.json", "pareto_preview.json"} & names

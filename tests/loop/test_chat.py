@@ -1,0 +1,153 @@
+"""The loop taken in single steps leaves the folder that the loop in one process leaves."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from offline_world import RUN_ID, play, plan, steps, without_times
+
+from autoqec.agents.schemas import AnalystResponse, CoderResponse, IdeatorResponse
+from autoqec.errors import InputError
+from autoqec.loop import chat
+from autoqec.loop.plan import CHAT
+from autoqec.loop.steps import Steps
+
+CODE = CoderResponse(
+    dsl_config={
+        "type": "neural_bp",
+        "output_mode": "soft_priors",
+        "neural_bp": {"iterations": 5},
+        "training": {"epochs": 0},
+    },
+    tier="1",
+    rationale="shorter",
+)
+IDEA = IdeatorResponse(
+    hypothesis="five iterations are enough", expected_delta_ler=0.001, expected_cost_s=5, rationale="cheap"
+)
+ATTEMPT = "0f0e0d0c-0000-4000-8000-000000000001"
+
+
+def drive(taken: Steps, told: list[dict[str, Any]]) -> None:
+    """The rounds of another run once more, by steps; each is taken twice, and answers the same."""
+
+    def twice(step: Any) -> Any:
+        first, second = step(), step()
+        assert first == second
+        return first
+
+    for number, row in enumerate(told, start=1):
+        idea = IdeatorResponse.model_validate(row["idea"])
+        attempt = f"00000000-0000-4000-8000-{number:012d}"
+        where = twice(lambda i=idea, a=attempt: chat.propose(taken, i, a))
+        assert where["round"] == number
+        if where["status"] != "compose_conflict":
+            coder = row["coder"]
+            said = None
+            if coder is not None:
+                said = CoderResponse(dsl_config=row["dsl_config"], **coder)
+            answer = twice(lambda n=number, s=said: chat.code(taken, n, s))
+            assert answer["status"] == "committed" and "run-round" in answer["command"]
+            twice(lambda n=number: chat.train(taken, n))
+            words = {key: row["analysis"][key] for key in AnalystResponse.model_fields}
+            twice(lambda n=number, w=words: chat.analysed(taken, n, AnalystResponse(**w)))
+            twice(lambda n=number: chat.verified(taken, n))
+        twice(lambda n=number: chat.record(taken, n))
+
+
+def test_steps_leave_what_the_loop_leaves(tmp_path: Path) -> None:
+    looped, _ = play(tmp_path / "loop", plan(rounds=5, proposer="evolution"))
+    told = looped.run.history.rows()
+    stepped = steps(tmp_path / "chat", plan(rounds=5, proposer=CHAT))
+    assert chat.begin(stepped)["rounds_done"] == 0
+    drive(stepped, told)
+
+    def files(taken: Steps) -> list[str]:
+        root = taken.run.files.path
+        found = (path for path in root.rglob("*") if path.is_file() and not path.name.startswith("."))
+        return sorted(str(path.relative_to(root)) for path in found)  # without lock files
+
+    assert files(stepped) == files(looped)
+    for mine, theirs in zip(stepped.run.history.rows(), told, strict=True):
+        assert mine.keys() == theirs.keys()
+        mine, theirs = without_times(mine), without_times(theirs)
+        assert mine.pop("origin")["proposer"] == CHAT and theirs.pop("origin")
+        assert mine == theirs
+    ours, others = (json.loads(taken.run.files.fork_graph.read_text()) for taken in (stepped, looped))
+    assert ours["edges"] == others["edges"]
+    assert chat.end(stepped)["rounds"] == 5
+
+
+def test_contexts_tell_each_role_its_task_in_few_words(tmp_path: Path) -> None:
+    taken = steps(tmp_path, plan(rounds=2, proposer=CHAT))
+    told = chat.context(taken, "ideator", None)
+    assert "Propose the next experiment" in told["message"] and 2_000 < len(told["message"]) / 4 < 5_100
+    assert set(IdeatorResponse.model_fields) == set(told["schema"]["properties"])
+    chat.propose(taken, IDEA, ATTEMPT)
+    told = chat.context(taken, "coder", 1)
+    assert IDEA.hypothesis in told["message"] and "You are the Coder" in told["instructions"]
+    chat.code(taken, 1, CODE)
+    chat.train(taken, 1)
+    assert "Verdict of the rule" in chat.context(taken, "analyst", 1)["message"]
+
+
+def test_a_repeat_is_sent_back_once_and_then_recorded(tmp_path: Path) -> None:
+    taken = steps(tmp_path, plan(rounds=2, proposer=CHAT))
+    chat.propose(taken, IDEA, None)
+    chat.code(taken, 1, CODE)
+    chat.train(taken, 1)
+    chat.record(taken, 1)
+    chat.propose(taken, IDEA, None)
+    assert chat.code(taken, 2, CODE)["status"] == "duplicate"
+    answer = chat.code(taken, 2, CODE)
+    assert answer["status"] == "skipped" and "round 1" in answer["reason"]
+    row = chat.record(taken, 2)
+    assert row["status"] == "compile_error" and row["sent_back"] and row["branch"] is None
+
+
+def test_an_answer_that_cannot_be_carried_out_changes_nothing(tmp_path: Path) -> None:
+    taken = steps(tmp_path, plan(rounds=1, proposer=CHAT))
+    with pytest.raises(InputError, match="no branch"):
+        chat.propose(taken, IDEA.model_copy(update={"fork_from": "exp/x/01-y"}), None)
+    assert not taken.run.journals()
+    chat.propose(taken, IDEA, ATTEMPT)
+    with pytest.raises(InputError, match="tier"):
+        chat.code(taken, 1, CODE.model_copy(update={"tier": "2"}))
+    with pytest.raises(InputError, match="no config yet"):
+        chat.train(taken, 1)
+    with pytest.raises(InputError, match="not in flight"):
+        chat.code(taken, 9, CODE)
+    assert taken.round(1).stage == "prepared"
+    chat.code(taken, 1, CODE)
+    chat.train(taken, 1)
+    chat.record(taken, 1)
+    with pytest.raises(InputError, match="all 1 rounds"):
+        chat.propose(taken, IDEA, None)
+
+
+def test_words_that_the_metrics_do_not_support_are_put_right(tmp_path: Path) -> None:
+    taken = steps(tmp_path, plan(rounds=1, proposer=CHAT))
+    chat.propose(taken, IDEA, None)
+    chat.code(taken, 1, CODE)
+    chat.train(taken, 1)
+    said = AnalystResponse(
+        summary_1line="a ratio of 97.5", verdict="candidate", next_hypothesis_seed="go on"
+    )
+    answer = chat.analysed(taken, 1, said)
+    assert answer["verdict"] == "ignore" and "97.5" not in answer["summary_1line"]
+    row = chat.record(taken, 1)
+    assert len(row["analysis"]["corrections"]) == 2
+    assert "Corrected: " in taken.run.files.log.read_text()
+
+
+def test_a_run_of_a_chat_goes_on_after_its_folder_was_moved_nowhere_else(tmp_path: Path) -> None:
+    taken = steps(tmp_path, plan(rounds=1, proposer=CHAT))
+    chat.propose(taken, IDEA, ATTEMPT)
+    shutil.rmtree(taken.round(1).worktree.path)  # somebody tidied up
+    again = Steps.open(tmp_path / "runs" / RUN_ID)
+    assert chat.begin(again)["in_flight"][0]["round_attempt_id"] == ATTEMPT
+    assert chat.code(again, 1, CODE)["status"] == "committed"

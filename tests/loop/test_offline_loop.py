@@ -1,0 +1,220 @@
+"""The loop with offline proposers: what is left on disk, what a crash changes, and that nothing of orchestration is unplugged."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from crash_points import in_child, with_fault
+from offline_world import play, plan, steps, without_times
+from tiny_runs import user_git
+
+from autoqec.agents.analyst import Checked, analyse
+from autoqec.agents.failures import RoleFailure
+from autoqec.agents.proposal import RoundContext
+from autoqec.agents.schemas import CoderResponse, IdeatorResponse
+from autoqec.errors import AutoQECError
+from autoqec.layout import ExperimentDir, RoundDir
+from autoqec.loop.authors import Code, Idea
+from autoqec.loop.research import Paused
+from autoqec.orchestration.pointer import read_pointer
+
+CONFIG = {
+    "type": "neural_bp",
+    "output_mode": "soft_priors",
+    "neural_bp": {"iterations": 5},
+    "training": {"epochs": 0},
+}
+
+
+class Script:
+    """An author that says what a test wants. Each line: a hypothesis, a config or a failure, and a file it edits."""
+
+    name = "script"
+
+    def __init__(self, *lines: dict) -> None:
+        self._lines = lines
+
+    def _line(self, context: RoundContext) -> dict:
+        return self._lines[(context.round - 1) % len(self._lines)]
+
+    def ideate(self, context: RoundContext) -> Idea:
+        line = self._line(context)
+        if "no_idea" in line:
+            raise line["no_idea"]
+        said = IdeatorResponse(
+            hypothesis=line.get("hypothesis", f"idea {context.round}"),
+            expected_delta_ler=0.0,
+            expected_cost_s=1,
+            rationale="because",
+            fork_from=line.get("fork_from", "baseline"),
+            compose_mode=line.get("compose_mode"),
+        )
+        return Idea(said, {"proposer": self.name})
+
+    def code(self, context: RoundContext, said: IdeatorResponse, worktree: Path) -> Code:
+        line = self._line(context)
+        if "no_code" in line:
+            raise line["no_code"]
+        if edit := line.get("edit"):
+            (worktree / edit).write_text("CHANGED = True\n")
+        return Code(CoderResponse(dsl_config=line["config"], tier="1", rationale="so"), {"coder": None})
+
+    def analyse(self, context: RoundContext, row: dict, files: RoundDir) -> Checked:
+        return Checked(analyse(row, context.pareto))
+
+    def spent_usd(self, number: int) -> float | None:
+        return None
+
+    def has_budget(self) -> bool:
+        return True
+
+
+def changed(iterations: int) -> dict:
+    return {**CONFIG, "neural_bp": {"iterations": iterations}}
+
+
+def test_the_smoke_loop_leaves_history_and_candidates_and_neither_log_nor_front(tmp_path: Path) -> None:
+    taken, outcome = play(tmp_path, plan(rounds=3, is_smoke=True))
+    files = taken.run.files
+    rows = taken.run.history.rows()
+    assert outcome.rounds == len(rows) == 3
+    assert json.loads(files.history_array.read_text()) == rows
+    assert not files.log.exists() and not files.pareto.exists() and not files.pareto_preview.exists()
+    best = max(row["delta_ler"] for row in rows)
+    front = json.loads(files.candidate_pareto.read_text())
+    assert front[0]["delta_ler"] == best
+
+
+def test_every_round_is_a_branch_with_its_pointer_and_is_told_in_the_log(tmp_path: Path) -> None:
+    taken, _ = play(tmp_path, plan(rounds=3, proposer="evolution"))
+    git, log = taken.run.repository.git, taken.run.files.log.read_text()
+    for row in taken.run.history.rows():
+        number = row["round"]
+        path = ExperimentDir("").record(taken.run.run_id, number).pointer.as_posix()
+        pointer = read_pointer(git.file_at(git.branch(row["branch"]), path), where="branch")
+        assert pointer.commit_sha == row["commit_sha"]
+        assert row["dsl_config"]["type"] and row["origin"]["proposer"] == "evolution"
+        assert f"## Round {number}: {row['hypothesis']}" in log
+        assert row["analysis"]["verdict"] == row["verdict"] == "ignore"  # the runner here gives no intervals
+    assert json.loads(taken.run.files.fork_graph.read_text())["nodes"]
+    assert not list(taken.run.repository.worktrees.glob("*")) and not taken.run.journals()
+
+
+def test_a_run_killed_anywhere_goes_on_to_the_same_rounds(tmp_path: Path) -> None:
+    wanted = plan(rounds=3, proposer="optuna")
+    log = tmp_path / "points"
+    whole = tmp_path / "whole"
+    assert in_child(with_fault(lambda: play(whole, wanted), AUTOQEC_FAULT_LOG=str(log))) == 0
+    expected = [without_times(row) for row in steps(whole, wanted).run.history.rows()]
+    points = len(log.read_text().splitlines())
+    assert points > 60
+    for number in range(9, points, max(1, points // 6)):
+        workspace = tmp_path / f"killed-{number}"
+        killed = in_child(with_fault(lambda w=workspace: play(w, wanted), AUTOQEC_FAULT=str(number)))
+        assert killed < 0, f"point {number} was not reached"
+        taken, outcome = play(workspace, wanted)
+        assert outcome.rounds == 3
+        found = [without_times(row) for row in taken.run.history.rows()]
+        assert [
+            {name: value for name, value in row.items() if name not in ("idea", "origin", "coder")}
+            for row in found
+        ] == [
+            {name: value for name, value in row.items() if name not in ("idea", "origin", "coder")}
+            for row in expected
+        ], f"killed at point {number}"
+        user_git(workspace / "checkout", "fsck", "--strict")
+
+
+def test_reconciliation_is_plugged_in(tmp_path: Path) -> None:
+    taken, _ = play(tmp_path, plan(rounds=1))
+    branch = taken.run.history.rows()[0]["branch"]
+    user_git(tmp_path / "checkout", "branch", "-D", branch)
+    taken, outcome = play(tmp_path, plan(rounds=2))
+    assert [row["status"] for row in taken.run.history.rows()] == ["ok", "branch_manually_deleted", "ok"]
+    assert outcome.rounds == 2
+
+
+def test_what_only_a_person_can_decide_pauses_the_run(tmp_path: Path) -> None:
+    play(tmp_path, plan(rounds=1))
+    user_git(tmp_path / "checkout", "checkout", "--quiet", "-b", "exp/20260102-030405/07-mine")
+    (tmp_path / "checkout" / "README.md").write_text("mine\n")
+    user_git(tmp_path / "checkout", "commit", "--quiet", "-am", "mine")
+    with pytest.raises(Paused, match="07-mine"):
+        play(tmp_path, plan(rounds=2))
+
+
+def test_the_scope_check_is_plugged_in(tmp_path: Path) -> None:
+    lines = (
+        {"config": changed(5), "edit": "autoqec/runner/train.py"},
+        {"config": changed(6), "edit": "autoqec/decoders/modules/gnn.py"},
+    )
+    taken, _ = play(tmp_path, plan(rounds=2), Script(*lines))
+    refused, trained = taken.run.history.rows()
+    assert refused["status"] == "compile_error" and "autoqec/runner/train.py" in refused["status_reason"]
+    assert not RoundDir(taken.run.files.round(1).path).checkpoint.exists()
+    assert trained["status"] == "ok"
+
+
+def test_a_repeat_is_skipped_and_recorded(tmp_path: Path) -> None:
+    taken, outcome = play(tmp_path, plan(rounds=2), Script({"config": changed(5)}))
+    first, second = taken.run.history.rows()
+    assert first["status"] == "ok" and outcome.rounds == 2
+    assert second["status"] == "compile_error" and "the same config as round 1" in second["status_reason"]
+    assert second["branch"] is None
+    assert "the same config as round 1" in taken.run.files.log.read_text()
+
+
+def test_a_role_without_an_answer_is_a_row_and_the_run_goes_on(tmp_path: Path) -> None:
+    def failure(role: str) -> RoleFailure:
+        made = RoleFailure("refusal", "it will not")
+        made.role, made.calls = role, 1
+        return made
+
+    lines = (
+        {"no_idea": failure("ideator")},
+        {"no_code": failure("coder"), "hypothesis": "wider"},
+        {"config": changed(7)},
+    )
+    taken, outcome = play(tmp_path, plan(rounds=3), Script(*lines))
+    silent, uncoded, fine = taken.run.history.rows()
+    assert outcome.stopped is None and fine["status"] == "ok"
+    for row, role in ((silent, "ideator"), (uncoded, "coder")):
+        assert row["role_failure"]["role"] == role and "refusal" in row["status_reason"]
+        assert row["branch"] is None
+    assert uncoded["hypothesis"] == "wider"
+
+
+def test_a_conflict_of_parents_is_a_row_with_its_files(tmp_path: Path) -> None:
+    lines = [{"config": changed(5)}, {"config": changed(6)}]
+    taken, _ = play(tmp_path, plan(rounds=2), Script(*lines))
+    parents = [row["branch"] for row in taken.run.history.rows()]
+    lines.append({"fork_from": parents, "compose_mode": "pure"})
+    taken, _ = play(tmp_path, plan(rounds=3), Script(*lines))
+    row = taken.run.history.rows()[-1]
+    assert row["status"] == "compose_conflict"
+    assert row["conflicting_files"] == ["experiment/neural_bp.yaml"]
+
+
+def test_a_time_budget_ends_the_run(tmp_path: Path) -> None:
+    lines = [{"config": changed(number)} for number in range(4, 40, 4)]
+    taken, outcome = play(tmp_path, plan(rounds=9, budget_minutes=0.001), Script(*lines))
+    assert 1 <= outcome.rounds < 9 and "minutes" in (outcome.stopped or "")
+    assert taken.run.files.log.exists()
+
+
+def test_two_loops_cannot_work_on_one_run(tmp_path: Path) -> None:
+    taken = steps(tmp_path, plan(rounds=1))
+    with taken.run.exclusive():
+        status = in_child(lambda: _expect_refusal(tmp_path))
+    assert status == 0
+
+
+def _expect_refusal(workspace: Path) -> None:
+    try:
+        play(workspace, plan(rounds=1))
+    except AutoQECError:
+        os._exit(0)
+    os._exit(5)
