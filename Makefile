@@ -19,10 +19,8 @@ help: ## Show this list
 setup: ## Make .venv (BUILD_FROM_SOURCE=1: build stim and pymatching even where wheels exist)
 	@$(PYTHON) tools/setup_env.py $(if $(filter-out 0,$(BUILD_FROM_SOURCE)),--build-from-source)
 
-demo: setup ## Show what AutoQEC does, offline and without a GPU
-	$(BIN)/python -m autoqec env list
-	$(BIN)/python -m autoqec baseline surface_d5_depol --p 0.005 --shots 40000
-	$(BIN)/python -m autoqec run-round surface_d5_depol autoqec/example_db/neural_bp_untrained.yaml runs/demo
+demo: setup ## Two rounds of the research loop, offline and without a GPU, up to a verified front
+	$(BIN)/python -m autoqec run surface_d5_depol --rounds 2 --proposer optuna --own-repository
 
 test: lint ## Lint, then the whole test suite
 	$(PYTEST) $(WORKERS)

@@ -22,7 +22,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @click.group()
 def command() -> None:
-    """Take one step of the research loop: begin, context, propose, code, run, analyse, verify, record, end.
+    """Take one step of the research loop: begin, context, propose, code, run, analyse, verify, record,
+    end; and abandon, for a round that gets no config.
 
     Every step prints one JSON object, may be repeated, and changes nothing if its input is wrong (exit code 2).
     """
@@ -198,6 +199,17 @@ def record(run_dir: Path, number: int) -> None:
     from autoqec.loop import chat
 
     _take(run_dir, lambda steps: chat.record(steps, number))
+
+
+@command.command()
+@_run
+@_round
+@click.option("--reason", required=True, help="Why, in a few words; it is what history says.")
+def abandon(run_dir: Path, number: int, reason: str) -> None:
+    """Give up a round that has no config that can be committed, and record it."""
+    from autoqec.loop import chat
+
+    _take(run_dir, lambda steps: chat.abandon(steps, number, reason))
 
 
 @command.command()

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from autoqec.agents.accounting import Caps
 from autoqec.agents.analyst import Checked, analyse
+from autoqec.agents.failures import RoleFailure
 from autoqec.agents.proposal import Proposal, Proposer, RoundContext, Row
 from autoqec.agents.proposers import OFFLINE, llm
 from autoqec.agents.proposers import make as make_offline
@@ -19,6 +20,7 @@ from autoqec.agents.settings import is_configured
 from autoqec.errors import AutoQECError, InputError
 from autoqec.layout import RoundDir, RunDir
 from autoqec.loop.plan import CHAT, Plan
+from autoqec.orchestration.git import Git
 
 LLM = "llm"
 NAMES = (LLM, *OFFLINE)
@@ -99,7 +101,22 @@ class LlmAuthor:
         coder = _code(proposal)
         if coder is None:
             raise AutoQECError("a pure compose round has no coder")
+        self._refuse_secrets(worktree)
         return Code(coder, {"coder": proposal.origin["coder"]})
+
+    def _refuse_secrets(self, worktree: Path) -> None:
+        """A Coder on a command line has its own key, and what it edits would be committed."""
+        leaks = []
+        for entry in Git(worktree).paths(
+            "status", "--porcelain", "-z", "--untracked-files=all", "--no-renames"
+        ):
+            path = worktree / entry[3:]
+            if path.is_file() and self._proposer.roles.knows_secret(path.read_text(errors="replace")):
+                leaks.append(entry[3:])
+        if leaks:
+            failure = RoleFailure("rejected", f"a key or a password stands in {', '.join(leaks)}")
+            failure.role = "coder"
+            raise failure
 
     def analyse(self, context: RoundContext, row: Row, files: RoundDir) -> Checked:
         return self._proposer.analyse(context, row, files)

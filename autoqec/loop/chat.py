@@ -144,6 +144,19 @@ def verified(steps: Steps, number: int, progress: Progress | None = None) -> Jso
     }
 
 
+def abandon(steps: Steps, number: int, reason: str) -> Json:
+    """Ends a round that will get no config: its row says why."""
+    if (row := steps.recorded(number)) is None:
+        lifecycle = steps.round(number)
+        if lifecycle.journal.commit_sha is not None:
+            raise InputError(
+                f"round {number} is committed", where="abandon", mend="take the step `run`, then `record`"
+            )
+        lifecycle.abandon(f"given up: {reason}")
+        row = steps.record(lifecycle)
+    return _over(steps, row)
+
+
 def record(steps: Steps, number: int) -> Json:
     row = steps.recorded(number)
     return row if row is not None else steps.record(steps.round(number))

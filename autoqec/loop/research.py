@@ -22,6 +22,8 @@ from autoqec.orchestration.reconcile import Report, reconcile
 Event = Callable[[str, dict[str, Any]], None]
 """Called with what happened and its facts: for whoever watches."""
 
+NO_MONEY = "the budget of money is used up"
+
 
 class Paused(AutoQECError):
     """Something is left for a person to decide before the run can go on."""
@@ -57,6 +59,7 @@ class Loop:
         self.steps, self.author = steps, author
         self._event = event or (lambda _what, _facts: None)
         self._progress = progress
+        self._unpaid: str | None = None
 
     def run(self) -> Outcome:
         with self.steps.run.exclusive():
@@ -73,7 +76,7 @@ class Loop:
         left = self.steps.now.seconds_left()
         if left is not None and left <= 0:
             return f"the budget of {self.steps.plan.budget_minutes:g} minutes is used up"
-        return None if self.author.has_budget() else "the budget of money is used up"
+        return self._unpaid or (None if self.author.has_budget() else NO_MONEY)
 
     def _round(self) -> str | None:
         """One round; why there can be no further one."""
@@ -83,8 +86,10 @@ class Loop:
         try:
             idea = self.author.ideate(context)
         except RoleFailure as failure:
+            if (unpaid := _unpaid(failure)) is not None:
+                return unpaid  # nobody was asked, so there is no round: more money takes the run up here
             self._finish(self.steps.fail(failure))
-            return failure.what if failure.kind == "budget" and failure.calls == 0 else None
+            return None
         except AutoQECError as error:
             return error.what
         self._event("proposed", {"round": context.round, **idea.said.model_dump(mode="json")})
@@ -124,6 +129,7 @@ class Loop:
                 code = self.author.code(context, IdeatorResponse.model_validate(details["idea"]), worktree)
             except RoleFailure as failure:
                 self.steps.fail(failure, lifecycle)
+                self._unpaid = _unpaid(failure)
                 return
             said, origin = code.said.model_dump(mode="json"), code.origin
         self.steps.code(lifecycle, CoderResponse.model_validate(said), is_final=True, origin=origin)
@@ -133,6 +139,11 @@ class Loop:
             context = self.steps.now.context(lifecycle.name.round)
             row = self.steps.row_so_far(lifecycle)
             self.steps.analyse(lifecycle, self.author.analyse(context, row, lifecycle.files))
+
+
+def _unpaid(failure: RoleFailure) -> str | None:
+    """Why the run ends: the budget has no room for the call. A call that was made and stopped is that round's matter."""
+    return f"{NO_MONEY}: {failure.what}" if failure.kind == "budget" and failure.calls == 0 else None
 
 
 def results(steps: Steps) -> dict[str, Any]:

@@ -15,15 +15,17 @@ from autoqec.agents.analyst import Checked, analyse
 from autoqec.agents.checks import check_fork, resolve
 from autoqec.agents.distance import find_repeat
 from autoqec.agents.failures import RoleFailure
-from autoqec.agents.proposal import BASELINE, Row
+from autoqec.agents.fences import one_line
+from autoqec.agents.proposal import BASELINE
 from autoqec.agents.schemas import CoderResponse, IdeatorResponse
 from autoqec.decoders.dsl_schema import PredecoderDSL, canonical_dict, canonical_hash
-from autoqec.errors import AutoQECError, InputError
+from autoqec.errors import InputError
 from autoqec.eval.pareto import Admission, admit, read_front
 from autoqec.eval.schema import VerifyReport
 from autoqec.eval.verify import VerifyOptions, verify_together
+from autoqec.eval.written import written_report
 from autoqec.io.hashing import sha256_file, sha256_json
-from autoqec.io.validate import load_model, validate_model
+from autoqec.io.validate import validate_model
 from autoqec.layout import RunDir, runs_folder
 from autoqec.loop import notebook
 from autoqec.loop.plan import Plan, read_plan, save_plan
@@ -162,7 +164,7 @@ class Steps:
         lifecycle.note(
             coder=said.model_dump(mode="json"), origin={**(details.get("origin") or {}), **(origin or {})}
         )
-        lifecycle.configure(canonical_dict(dsl), said.commit_message)
+        lifecycle.configure(canonical_dict(dsl), one_line(said.commit_message or "", 200) or None)
         return self.commit(lifecycle)
 
     def commit(self, lifecycle: RoundLifecycle) -> tuple[Coded, str | None]:
@@ -211,13 +213,7 @@ class Steps:
             return None
         files, details = lifecycle.files, lifecycle.journal.details
         if details.get("report_sha256") is not None:
-            if files.report.is_file() and sha256_file(files.report) == details["report_sha256"]:
-                return load_model(files.report, VerifyReport)
-            raise AutoQECError(
-                "is not the report that the verifier wrote",
-                where=str(files.report),
-                mend=f"look at it, then put the verifier's back, or run autoqec verify {files.path}",
-            )
+            return written_report(files.path)
         if details.get("verify_error") is not None:
             return None
         options = VerifyOptions(

@@ -21,7 +21,7 @@ import yaml
 
 from autoqec.decoders.dsl_schema import PredecoderDSL
 from autoqec.envs.environment import Environment
-from autoqec.errors import AutoQECError, RunnerCallPathError
+from autoqec.errors import AutoQECError, InputError, RunnerCallPathError
 from autoqec.io import atomic
 from autoqec.io.hashing import sha256_file, sha256_json
 from autoqec.io.validate import validate_model
@@ -179,6 +179,14 @@ def _with_provenance(metrics: RoundMetrics, config: RunnerConfig) -> RoundMetric
     return RoundMetrics.model_validate(data)
 
 
+def _env_hash(env: Environment) -> str | None:
+    """None for an environment that cannot be built: the round's status says so."""
+    try:
+        return env.content_hash
+    except InputError:
+        return None
+
+
 def _manifest(files: RoundDir, config: RunnerConfig, env: Environment) -> dict[str, Any]:
     """Hashes of what the round left, and of what it was made from."""
     artifacts = (files.config, files.train_log, files.checkpoint, files.metrics)
@@ -186,7 +194,7 @@ def _manifest(files: RoundDir, config: RunnerConfig, env: Environment) -> dict[s
         "artifacts": {path.name: sha256_file(path) for path in artifacts if path.exists()},
         "config_sha256": sha256_json(config.predecoder_config),
         "env_name": env.spec.name,
-        "env_hash": env.content_hash,
+        "env_hash": _env_hash(env),
         "env_yaml_sha256": sha256_file(Path(config.env_yaml_path)) if config.env_yaml_path else None,
         "seed": config.seed,
         "training_profile": config.training_profile,

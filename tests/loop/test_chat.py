@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from offline_world import RUN_ID, play, plan, steps, without_times
+from offline_world import RUN_ID, plan, play, steps, without_times
 
 from autoqec.agents.schemas import AnalystResponse, CoderResponse, IdeatorResponse
 from autoqec.errors import InputError
@@ -51,7 +51,8 @@ def drive(taken: Steps, told: list[dict[str, Any]]) -> None:
             if coder is not None:
                 said = CoderResponse(dsl_config=row["dsl_config"], **coder)
             answer = twice(lambda n=number, s=said: chat.code(taken, n, s))
-            assert answer["status"] == "committed" and "run-round" in answer["command"]
+            assert answer["status"] == "committed"
+            assert "run-round" in answer["command"]
             twice(lambda n=number: chat.train(taken, n))
             words = {key: row["analysis"][key] for key in AnalystResponse.model_fields}
             twice(lambda n=number, w=words: chat.analysed(taken, n, AnalystResponse(**w)))
@@ -75,7 +76,8 @@ def test_steps_leave_what_the_loop_leaves(tmp_path: Path) -> None:
     for mine, theirs in zip(stepped.run.history.rows(), told, strict=True):
         assert mine.keys() == theirs.keys()
         mine, theirs = without_times(mine), without_times(theirs)
-        assert mine.pop("origin")["proposer"] == CHAT and theirs.pop("origin")
+        assert mine.pop("origin")["proposer"] == CHAT
+        assert theirs.pop("origin")
         assert mine == theirs
     ours, others = (json.loads(taken.run.files.fork_graph.read_text()) for taken in (stepped, looped))
     assert ours["edges"] == others["edges"]
@@ -85,11 +87,13 @@ def test_steps_leave_what_the_loop_leaves(tmp_path: Path) -> None:
 def test_contexts_tell_each_role_its_task_in_few_words(tmp_path: Path) -> None:
     taken = steps(tmp_path, plan(rounds=2, proposer=CHAT))
     told = chat.context(taken, "ideator", None)
-    assert "Propose the next experiment" in told["message"] and 2_000 < len(told["message"]) / 4 < 5_100
+    assert "Propose the next experiment" in told["message"]
+    assert 2_000 < len(told["message"]) / 4 < 5_100
     assert set(IdeatorResponse.model_fields) == set(told["schema"]["properties"])
     chat.propose(taken, IDEA, ATTEMPT)
     told = chat.context(taken, "coder", 1)
-    assert IDEA.hypothesis in told["message"] and "You are the Coder" in told["instructions"]
+    assert IDEA.hypothesis in told["message"]
+    assert "You are the Coder" in told["instructions"]
     chat.code(taken, 1, CODE)
     chat.train(taken, 1)
     assert "Verdict of the rule" in chat.context(taken, "analyst", 1)["message"]
@@ -104,9 +108,12 @@ def test_a_repeat_is_sent_back_once_and_then_recorded(tmp_path: Path) -> None:
     chat.propose(taken, IDEA, None)
     assert chat.code(taken, 2, CODE)["status"] == "duplicate"
     answer = chat.code(taken, 2, CODE)
-    assert answer["status"] == "skipped" and "round 1" in answer["reason"]
+    assert answer["status"] == "skipped"
+    assert "round 1" in answer["reason"]
     row = chat.record(taken, 2)
-    assert row["status"] == "compile_error" and row["sent_back"] and row["branch"] is None
+    assert row["status"] == "compile_error"
+    assert row["sent_back"]
+    assert row["branch"] is None
 
 
 def test_an_answer_that_cannot_be_carried_out_changes_nothing(tmp_path: Path) -> None:
@@ -129,16 +136,29 @@ def test_an_answer_that_cannot_be_carried_out_changes_nothing(tmp_path: Path) ->
         chat.propose(taken, IDEA, None)
 
 
+def test_a_round_that_gets_no_config_can_be_given_up(tmp_path: Path) -> None:
+    taken = steps(tmp_path, plan(rounds=2, proposer=CHAT))
+    chat.propose(taken, IDEA, ATTEMPT)
+    first, second = (chat.abandon(taken, 1, "no valid answer") for _ in range(2))
+    assert first == second
+    assert "no valid answer" in first["reason"]
+    assert first["branch"] is None
+    assert not taken.run.journals()
+    chat.propose(taken, IDEA, None)
+    chat.code(taken, 2, CODE)
+    with pytest.raises(InputError, match="committed"):
+        chat.abandon(taken, 2, "too late")
+
+
 def test_words_that_the_metrics_do_not_support_are_put_right(tmp_path: Path) -> None:
     taken = steps(tmp_path, plan(rounds=1, proposer=CHAT))
     chat.propose(taken, IDEA, None)
     chat.code(taken, 1, CODE)
     chat.train(taken, 1)
-    said = AnalystResponse(
-        summary_1line="a ratio of 97.5", verdict="candidate", next_hypothesis_seed="go on"
-    )
+    said = AnalystResponse(summary_1line="a ratio of 97.5", verdict="candidate", next_hypothesis_seed="go on")
     answer = chat.analysed(taken, 1, said)
-    assert answer["verdict"] == "ignore" and "97.5" not in answer["summary_1line"]
+    assert answer["verdict"] == "ignore"
+    assert "97.5" not in answer["summary_1line"]
     row = chat.record(taken, 1)
     assert len(row["analysis"]["corrections"]) == 2
     assert "Corrected: " in taken.run.files.log.read_text()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from crash_points import in_child, with_fault
-from offline_world import play, plan, steps, without_times
+from offline_world import plan, play, steps, without_times
 from tiny_runs import user_git
 
 from autoqec.agents.analyst import Checked, analyse
@@ -82,7 +82,9 @@ def test_the_smoke_loop_leaves_history_and_candidates_and_neither_log_nor_front(
     rows = taken.run.history.rows()
     assert outcome.rounds == len(rows) == 3
     assert json.loads(files.history_array.read_text()) == rows
-    assert not files.log.exists() and not files.pareto.exists() and not files.pareto_preview.exists()
+    assert not files.log.exists()
+    assert not files.pareto.exists()
+    assert not files.pareto_preview.exists()
     best = max(row["delta_ler"] for row in rows)
     front = json.loads(files.candidate_pareto.read_text())
     assert front[0]["delta_ler"] == best
@@ -96,11 +98,13 @@ def test_every_round_is_a_branch_with_its_pointer_and_is_told_in_the_log(tmp_pat
         path = ExperimentDir("").record(taken.run.run_id, number).pointer.as_posix()
         pointer = read_pointer(git.file_at(git.branch(row["branch"]), path), where="branch")
         assert pointer.commit_sha == row["commit_sha"]
-        assert row["dsl_config"]["type"] and row["origin"]["proposer"] == "evolution"
+        assert row["dsl_config"]["type"]
+        assert row["origin"]["proposer"] == "evolution"
         assert f"## Round {number}: {row['hypothesis']}" in log
         assert row["analysis"]["verdict"] == row["verdict"] == "ignore"  # the runner here gives no intervals
     assert json.loads(taken.run.files.fork_graph.read_text())["nodes"]
-    assert not list(taken.run.repository.worktrees.glob("*")) and not taken.run.journals()
+    assert not list(taken.run.repository.worktrees.glob("*"))
+    assert not taken.run.journals()
 
 
 def test_a_run_killed_anywhere_goes_on_to_the_same_rounds(tmp_path: Path) -> None:
@@ -153,7 +157,8 @@ def test_the_scope_check_is_plugged_in(tmp_path: Path) -> None:
     )
     taken, _ = play(tmp_path, plan(rounds=2), Script(*lines))
     refused, trained = taken.run.history.rows()
-    assert refused["status"] == "compile_error" and "autoqec/runner/train.py" in refused["status_reason"]
+    assert refused["status"] == "compile_error"
+    assert "autoqec/runner/train.py" in refused["status_reason"]
     assert not RoundDir(taken.run.files.round(1).path).checkpoint.exists()
     assert trained["status"] == "ok"
 
@@ -161,8 +166,10 @@ def test_the_scope_check_is_plugged_in(tmp_path: Path) -> None:
 def test_a_repeat_is_skipped_and_recorded(tmp_path: Path) -> None:
     taken, outcome = play(tmp_path, plan(rounds=2), Script({"config": changed(5)}))
     first, second = taken.run.history.rows()
-    assert first["status"] == "ok" and outcome.rounds == 2
-    assert second["status"] == "compile_error" and "the same config as round 1" in second["status_reason"]
+    assert first["status"] == "ok"
+    assert outcome.rounds == 2
+    assert second["status"] == "compile_error"
+    assert "the same config as round 1" in second["status_reason"]
     assert second["branch"] is None
     assert "the same config as round 1" in taken.run.files.log.read_text()
 
@@ -180,9 +187,11 @@ def test_a_role_without_an_answer_is_a_row_and_the_run_goes_on(tmp_path: Path) -
     )
     taken, outcome = play(tmp_path, plan(rounds=3), Script(*lines))
     silent, uncoded, fine = taken.run.history.rows()
-    assert outcome.stopped is None and fine["status"] == "ok"
+    assert outcome.stopped is None
+    assert fine["status"] == "ok"
     for row, role in ((silent, "ideator"), (uncoded, "coder")):
-        assert row["role_failure"]["role"] == role and "refusal" in row["status_reason"]
+        assert row["role_failure"]["role"] == role
+        assert "refusal" in row["status_reason"]
         assert row["branch"] is None
     assert uncoded["hypothesis"] == "wider"
 
@@ -201,7 +210,8 @@ def test_a_conflict_of_parents_is_a_row_with_its_files(tmp_path: Path) -> None:
 def test_a_time_budget_ends_the_run(tmp_path: Path) -> None:
     lines = [{"config": changed(number)} for number in range(4, 40, 4)]
     taken, outcome = play(tmp_path, plan(rounds=9, budget_minutes=0.001), Script(*lines))
-    assert 1 <= outcome.rounds < 9 and "minutes" in (outcome.stopped or "")
+    assert 1 <= outcome.rounds < 9
+    assert "minutes" in (outcome.stopped or "")
     assert taken.run.files.log.exists()
 
 
