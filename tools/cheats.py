@@ -107,9 +107,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _print_controls(honest, rows)
     rejected = sum(rows[case.name].is_right for case in played)
     passed = sum(rows[case.name].is_right for case in honest)
+    verified = sum(rows[case.name].result == "VERIFIED" for case in honest)
     print(
-        f"\ncheats rejected {rejected}/{len(played)}, honest controls {passed}/{len(honest)} "
-        f"({time.monotonic() - begin:.0f} s)"
+        f"\ncheats rejected {rejected}/{len(played)}, honest controls not called cheats {passed}/{len(honest)}, "
+        f"{verified} of them VERIFIED ({time.monotonic() - begin:.0f} s)"
     )
     return 0 if rejected == len(played) and passed == len(honest) else 1
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +29,7 @@ def command(run_dirs: tuple[Path, ...], compare: bool, plot_path: Path | None, a
     """The verified rounds of each run that no other dominates, and their hypervolume.
 
     A round dominates another if it costs no more FLOPs and parameters and its gain is higher beyond both
-    intervals. Compare runs of one environment only: gains of different codes or noise are not one scale.
+    intervals. Runs of different environments are not compared: their gains are not one scale.
     """
     from autoqec.eval.hypervolume import REFERENCE
     from autoqec.eval.pareto import read_archive
@@ -49,6 +50,8 @@ def command(run_dirs: tuple[Path, ...], compare: bool, plot_path: Path | None, a
                 mend="give the folder of a run in which a round was verified",
             )
         archives[str(run_dir)] = read_archive(run_dir)
+    if compare:
+        _check_environment(run_dirs)
     if plot_path is not None:
         from autoqec.eval.front_plot import plot_fronts
 
@@ -76,6 +79,25 @@ def command(run_dirs: tuple[Path, ...], compare: bool, plot_path: Path | None, a
     )
     if plot_path is not None:
         click.echo(f"Wrote {plot_path}")
+
+
+def _check_environment(run_dirs: Sequence[Path]) -> None:
+    """Gains of different environments are not one scale. A front without a run.json beside it is taken as it is."""
+    from autoqec.io.strict_yaml import parse_json
+    from autoqec.layout import RunDir
+
+    found: dict[object, Path] = {}
+    for run_dir in run_dirs:
+        about = RunDir(run_dir).about
+        if about.is_file():
+            info = parse_json(about.read_text(), where=str(about))
+            found.setdefault(info.get("env_yaml_sha256") if isinstance(info, dict) else None, run_dir)
+    if len(found) > 1:
+        raise InputError(
+            f"{' and '.join(map(str, found.values()))} are runs of different environments",
+            where="--compare",
+            mend="compare runs of one environment",
+        )
 
 
 def _summary(name: str, archive: Archive) -> dict[str, Any]:

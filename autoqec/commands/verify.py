@@ -73,7 +73,7 @@ def _labels(_context: click.Context, _option: click.Parameter, text: str | None)
     type=click.FloatRange(min=1),
     default=3600.0,
     show_default=True,
-    help="Seconds that the model may take in each of its processes.",
+    help="Seconds that the model may take in each of its processes; a thirtieth, but at least 120, for 1024 shots.",
 )
 @click.option("--repo", type=click.Path(path_type=Path), help="Repository of the round's commit.")
 @click.option("--base", default="HEAD", show_default=True, help="What experiment branches leave from.")
@@ -86,6 +86,13 @@ def command(round_dir: Path, env_name: str, parents: tuple[Path, ...], as_json: 
     from autoqec.envs.load import load_env
     from autoqec.eval.verify import VerifyOptions, verify_together
 
+    if options["bundle"] is not None:
+        given = [name for name in ("shots", "cap", "seeds") if options[name] is not None]
+        given += ["kind"] if options["kind"] != "confirm" else []
+        if given:
+            raise InputError(
+                "an archived bundle has its shots", where=f"--{given[0]}", mend="leave it out with --bundle"
+            )
     env = load_env(env_name)
     with tasks_progress() as progress:
         chosen = VerifyOptions(progress=progress, **options)

@@ -1,15 +1,14 @@
 """Whose model code a worker runs: the installed package, or the tree of the round's own commit.
 
-A commit is exported with `git archive` and read-only to the worker. The trusted side never imports from it.
+A commit's files are copied out of git as they are stored, and read-only to the worker. The trusted side never imports from
+them.
 """
 
 from __future__ import annotations
 
-import io
 import re
 import shutil
 import subprocess
-import tarfile
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -24,6 +23,7 @@ ALLOWED = ("autoqec/decoders/modules/", "autoqec/decoders/compiler.py", "autoqec
 
 _SHA = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 _PACKAGE = "autoqec"
+_MAX_BYTES = 64 << 20
 
 
 @dataclass(frozen=True)
@@ -70,10 +70,28 @@ def at_commit(repo: Path, commit: str, home: VerifierDir) -> ModelCode:
     return ModelCode(target, commit, repo)
 
 
+def check_base(code: ModelCode, base: str) -> None:
+    """Refuses a base that cannot tell what the commit changed: there is none, or the commit is part of it."""
+    if code.commit is None or code.repo is None:
+        return
+    if not git(
+        code.repo, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{base}^{{commit}}", check=False
+    ):
+        raise InputError(
+            f"{base!r} is no commit of the repository", where="--base", mend="name a branch or a commit"
+        )
+    if git(code.repo, "merge-base", base, code.commit, check=False) == code.commit:
+        raise InputError(
+            f"{base} contains the round's commit, so that what the round changed cannot be told",
+            where="--base",
+            mend="name what the experiment branch left from, such as main",
+        )
+
+
 def changed_paths(repo: Path, commit: str, base: str) -> list[str]:
     """Paths that `commit` changes with respect to where it left `base`."""
     fork = git(repo, "merge-base", base, commit)
-    return git(repo, "diff", "--name-only", "--no-renames", fork, commit).splitlines()
+    return git(repo, "diff-tree", "-r", "-z", "--name-only", "--no-renames", fork, commit).split("\0")[:-1]
 
 
 def outside_scope(paths: list[str]) -> list[str]:
@@ -86,7 +104,7 @@ def git(repo: Path, *arguments: str, check: bool = True) -> str:
     return _git(repo, *arguments, check=check).decode(errors="replace").strip()
 
 
-def _git(repo: Path, *arguments: str, check: bool = True) -> bytes:
+def _git(repo: Path, *arguments: str, check: bool = True, given: bytes = b"") -> bytes:
     settings = {
         "core.fsmonitor": "false",
         "core.hooksPath": "/dev/null",
@@ -100,10 +118,11 @@ def _git(repo: Path, *arguments: str, check: bool = True) -> bytes:
         "GIT_CONFIG_GLOBAL": "/dev/null",
         "GIT_NO_REPLACE_OBJECTS": "1",
         "GIT_TERMINAL_PROMPT": "0",
+        "GIT_ALLOW_PROTOCOL": "",  # an object that is missing is fetched from nowhere, by nobody's program
     }
     done = subprocess.run(
         ["git", *options, "-C", str(repo), *arguments],
-        stdin=subprocess.DEVNULL,
+        input=given,
         capture_output=True,
         env=environment,
         timeout=120,
@@ -116,15 +135,38 @@ def _git(repo: Path, *arguments: str, check: bool = True) -> bytes:
 
 
 def _exported(repo: Path, commit: str) -> dict[str, bytes]:
-    """The regular files of the package in a commit. Links are left out: they could lead anywhere."""
-    data = _git(repo, "archive", "--format=tar", commit, _PACKAGE)
+    """The regular files of the package in a commit. Links are left out: they could lead anywhere.
+
+    Stored objects are read as such: on their way into an archive or a checkout, attributes of the commit and the
+    repository's configuration could change them or start a program.
+    """
+    listing = _git(repo, "ls-tree", "-r", "-z", "-l", "--full-tree", commit, f"{_PACKAGE}/").decode(
+        errors="replace"
+    )
+    names: list[str] = []
+    wanted: list[str] = []
+    total = 0
+    for entry in listing.split("\0")[:-1]:
+        facts, _, name = entry.partition("\t")
+        mode, _, blob, size = facts.split()
+        if mode in ("100644", "100755") and ".." not in PurePosixPath(name).parts:
+            names.append(name)
+            wanted.append(blob)
+            total += int(size)
+    if total > _MAX_BYTES:
+        raise InputError(
+            f"the package of commit {commit[:12]} has {total >> 20} MiB of files",
+            where=str(repo),
+            mend=f"keep data out of the branch: {_MAX_BYTES >> 20} MiB is the limit",
+        )
+    data = _git(repo, "cat-file", "--batch", given="".join(f"{blob}\n" for blob in wanted).encode())
     files: dict[str, bytes] = {}
-    with tarfile.open(fileobj=io.BytesIO(data)) as archive:
-        for member in archive:
-            path = PurePosixPath(member.name)
-            if member.isfile() and not path.is_absolute() and ".." not in path.parts:
-                content = archive.extractfile(member)
-                files[member.name] = content.read() if content is not None else b""
+    position = 0
+    for name in names:  # each as "<id> blob <size>", a newline, its bytes, a newline
+        head = data.index(b"\n", position)
+        size_of = int(data[position:head].split()[2])
+        files[name] = data[head + 1 : head + 1 + size_of]
+        position = head + size_of + 2
     return files
 
 

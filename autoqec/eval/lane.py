@@ -41,6 +41,10 @@ SLICE = 1024
 """Shots in one question to the worker; a question that the model fails on costs it these shots."""
 
 
+QUESTION_S = 120.0
+"""A model may take this long for one question, or a thirtieth of all its time where that is more."""
+
+
 @dataclass(frozen=True, eq=False)
 class ModelSpec:
     """A model for a worker to hold: a config with weights (or None for fresh ones), and whose code makes it."""
@@ -125,7 +129,10 @@ class Lane:
         return self._backends[key]
 
     def new_worker(self, code: Path) -> ModelWorker:
-        return ModelWorker(self._tier, code, lifetime_s=self.stage.lifetime_s)
+        lifetime_s = self.stage.lifetime_s
+        return ModelWorker(
+            self._tier, code, lifetime_s=lifetime_s, request_s=max(QUESTION_S, lifetime_s / 30)
+        )
 
     def hold(
         self, worker: ModelWorker, problem: str, model: str, held_problem: int | None = None

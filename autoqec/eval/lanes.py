@@ -100,12 +100,15 @@ class Lanes:
 
 
 def _start(scratch: Path) -> tuple[subprocess.Popen[bytes], Connection]:
-    """A process that runs `lane.main`. It is trusted: it imports what this process would, from the same places."""
+    """A process that runs `lane.main`. It is trusted: it imports what this process would, from the same places.
+
+    -P: the working directory is not one of them. It may be the checkout that is being judged.
+    """
     path = [str(Path(entry).absolute()) for entry in sys.path]
     ours, theirs = socket.socketpair()
     with theirs:
         process = subprocess.Popen(
-            [sys.executable, "-c", "from autoqec.eval.lane import main; main()", str(theirs.fileno())],
+            [sys.executable, "-P", "-c", "from autoqec.eval.lane import main; main()", str(theirs.fileno())],
             stdin=subprocess.DEVNULL,
             pass_fds=[theirs.fileno()],
             env={

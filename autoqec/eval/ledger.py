@@ -29,9 +29,10 @@ def family_of(round_dir: Path) -> str:
 
 
 class Share(NamedTuple):
-    """begun: confirmations before this one; alpha: what it may spend, 0 where the plan is used up."""
+    """begun: confirmations before this one, None for shots on which nothing is confirmed. alpha: what it may spend, 0 where
+    the plan is used up."""
 
-    begun: int
+    begun: int | None
     alpha: float
 
 
@@ -54,13 +55,20 @@ class Ledger:
         return rows
 
     def verdict_of(self, checkpoint: str, bundle: str) -> str | None:
-        """What was judged of a checkpoint on a bundle. A report that the ledger does not know was not written by this verifier."""
+        """What was judged of a checkpoint on a bundle."""
         judged = [
             row
             for row in self.rows()
             if row["event"] == "judged" and (row["checkpoint"], row["bundle"]) == (checkpoint, bundle)
         ]
         return str(judged[-1]["verdict"]) if judged else None
+
+    def wrote(self, report: str, family: str) -> bool:
+        """Whether this verifier wrote the verification_report.json of that SHA-256, to the byte, on alpha of that family."""
+        return any(
+            row["event"] == "judged" and (row.get("report"), row.get("family")) == (report, family)
+            for row in self.rows()
+        )
 
     def add(self, event: str, **facts: Any) -> None:
         with locked(self.home.lock):

@@ -19,13 +19,19 @@ def _head(report: VerifyReport) -> str:
     lines = [f"# {report.verdict}: {report.env_name}", "", report.notes, ""]
     low, high = report.ler_holdout_ci
     lines.append(
-        f"At p = {report.reference_p:g}, {report.shots} fresh shots: LER {report.ler_holdout:.4g} "
+        f"At p = {report.reference_p:g}, {report.shots} shots: LER {report.ler_holdout:.4g} "
         f"[{low:.4g}, {high:.4g}] against {report.ler_baseline_holdout:.4g} of {report.baseline}; "
         f"difference {report.delta_ler_holdout:.4g} [{report.delta_ler_ci_low:.4g}, {report.delta_ler_ci_high:.4g}]. "
-        f"Anytime p = {report.p_gain:.3g} (exact McNemar as if of fixed size: {report.p_gain_exact:.3g}), alpha = {report.alpha:.3g} "
-        f"(confirmation {(report.confirmations_before or 0) + 1} of {report.rounds_planned} planned)."
+        f"Anytime p = {report.p_gain:.3g} (exact McNemar as if of fixed size: {report.p_gain_exact:.3g}), "
+        f"alpha = {report.alpha:.3g} ({_spending(report)})."
     )
     return "\n".join(lines)
+
+
+def _spending(report: VerifyReport) -> str:
+    if report.confirmations_before is None:
+        return "none is spent: these shots confirm nothing"
+    return f"confirmation {report.confirmations_before + 1} of {report.rounds_planned} planned"
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:

@@ -23,7 +23,7 @@ class VerifyOptions:
     rounds: confirmations planned for the run; each may spend 0.025 / rounds of alpha. home: folder of secret, ledger and
     bundles. repo, base: repository of a round's commit, and the ref that experiment branches leave from.
     baseline_seconds: one core's time per p for each decoder beyond the plain backend. deadline_s: life of a worker.
-    progress: called with (what, shots done, shots wanted).
+    progress: called with (what, tasks done, tasks there are).
     """
 
     shots: int | None = None

@@ -68,7 +68,7 @@ def assemble(
         checkpoint_sha256=subject.sha256,
         reference_p=case.reference_p,
         shots=head.shots,
-        shots_cap=case.options.most(case.env),
+        shots_cap=survey.sizes[1],
         alpha=share.alpha,
         rounds_planned=case.options.rounds,
         confirmations_before=share.begun,
@@ -103,10 +103,15 @@ def assemble(
     )
 
 
+def as_json(report: VerifyReport) -> str:
+    """The text of verification_report.json, whose hash the ledger keeps."""
+    return report.model_dump_json(indent=2) + "\n"
+
+
 def write(round_dir: Path, report: VerifyReport) -> None:
     files = RoundDir(round_dir)
     atomic.write_text(files.report_text, markdown.render(report))
-    atomic.write_text(files.report, report.model_dump_json(indent=2) + "\n")
+    atomic.write_text(files.report, as_json(report))
 
 
 def _ok(guards: Mapping[str, GuardResult], *names: str) -> bool:

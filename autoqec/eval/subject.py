@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -34,6 +34,9 @@ _MAX_CLAIMS = 8 << 20
 _READING_S = 60.0
 
 
+Label = Annotated[int, Field(ge=-(2**62), le=2**62)]
+
+
 class _Described(BaseModel):
     """The part of a checkpoint's description that the verifier uses; the DSL may be that of another commit."""
 
@@ -43,8 +46,7 @@ class _Described(BaseModel):
     output_mode: Literal["hard_flip", "soft_priors"]
     env_name: str = Field(max_length=200)
     env_hash: str = Field(max_length=200)
-    seed: int
-    train_labels: tuple[int, int]
+    train_labels: tuple[Label, Label]
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +60,6 @@ class Subject:
     dsl: dict[str, Any]
     output_mode: Literal["hard_flip", "soft_priors"]
     train_labels: tuple[int, int]
-    seed: int
     code: ModelCode
     branch: str | None = None
     metrics: dict[str, Any] | None = None
@@ -170,7 +171,6 @@ def _with_claims(
         dsl=info.dsl,
         output_mode=info.output_mode,
         train_labels=info.train_labels,
-        seed=info.seed,
         code=code,
         branch=branch,
         metrics=metrics,
@@ -201,8 +201,15 @@ def _commit(pointer: dict[str, Any] | None, metrics: dict[str, Any] | None) -> t
     for claims in (pointer, metrics):
         if claims is not None and isinstance(claims.get("commit_sha"), str):
             branch = claims.get("branch")
-            return claims["commit_sha"], branch if isinstance(branch, str) and branch else "(unnamed)"
+            return claims["commit_sha"], one_line(branch if isinstance(branch, str) else "") or "(unnamed)"
     return None, None
+
+
+def _is_folder(folder: Path, claimed: str) -> bool:
+    try:
+        return folder.resolve() == Path(claimed).resolve()
+    except (OSError, ValueError, RuntimeError):  # a name that no file can have
+        return False
 
 
 def _repository(given: Path | None, round_dir: Path, pointer: dict[str, Any] | None) -> Path:
@@ -216,7 +223,7 @@ def _repository(given: Path | None, round_dir: Path, pointer: dict[str, Any] | N
     claimed = provenance.get("repo_root_resolved") if isinstance(provenance, dict) else None
     for folder in (Path.cwd(), installed().root):
         top = git(folder, "rev-parse", "--show-toplevel", check=False)
-        if top and (claimed is None or Path(top).resolve() == Path(str(claimed)).resolve()):
+        if top and (claimed is None or _is_folder(Path(top), str(claimed))):
             return Path(top)
     raise InputError(
         "the round has a commit, and its repository is not that of the working directory",

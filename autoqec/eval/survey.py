@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from autoqec.decoders.baselines.registry import DecoderChoice, choose, unavailable
@@ -20,7 +22,8 @@ from autoqec.eval.options import VerifyOptions
 from autoqec.eval.secret import Secret
 from autoqec.eval.tally import Tally
 from autoqec.eval.tasks import Baseline, Candidate, Sample, Where
-from autoqec.stats.sequential import Evidence, decide_evidence, look_schedule
+from autoqec.stats.sequential import Evidence, confirm, decide_evidence
+from autoqec.stats.table import PairedTable
 
 ABLATION_SIGMAS = 5.0
 ABLATION_FAILURES = 200
@@ -48,28 +51,30 @@ class Survey:
 
     def confirm(self, keys: Sequence[str], alphas: Sequence[float]) -> list[Evidence]:
         """The sequential test at the reference p: shots are added until the first subject is decided, or to the cap."""
-        p = self.reference_p
-        evidence: list[Evidence] = []
-        for target in self._looks():
-            self._decode_to(p, target, keys)
-            evidence = [
-                decide_evidence(self.tally.table(p, self.plain.name, f"{key}/{REAL}"), alpha_gain=alpha)
-                for key, alpha in zip(keys, alphas, strict=True)
-            ]
-            if evidence[0].decision != "undecided" or alphas[0] == 0:
-                break
-        return evidence
+        p, plain = self.reference_p, self.plain.name
+        least, most = self.sizes
 
-    def _looks(self) -> list[int]:
+        def more(shots: int) -> PairedTable:
+            before = self.tally.shots(p, plain)
+            self._decode_to(p, min(-(-(before + shots) // CHUNK) * CHUNK, most), keys)
+            return self.tally.table(p, plain, f"{keys[0]}/{REAL}", start=before)
+
+        # without any alpha left, more shots than the least cannot decide for a gain
+        until = most if alphas[0] else least
+        first = confirm(more, min_shots=least, max_shots=until, alpha_gain=alphas[0])
+        return [first] + [
+            decide_evidence(self.tally.table(p, plain, f"{key}/{REAL}"), alpha_gain=alpha)
+            for key, alpha in zip(keys[1:], alphas[1:], strict=True)
+        ]
+
+    @cached_property
+    def sizes(self) -> tuple[int, int]:
+        """Least and most shots of the test. Only a confirmation grows: where sampling stops on success, effects are overstated."""
         if not self.bundle.fresh:
-            return [self.bundle.shots(self.reference_p)]
-        low, high = self.options.floor(self.env), self.options.most(self.env)
-        if (
-            self.bundle.kind != "confirm"
-        ):  # of a fixed size: where sampling stops on success, effects are overstated
-            return [low]
-        whole = [min(-(-shots // CHUNK) * CHUNK, high) for shots in look_schedule(low, high)]
-        return sorted(set(whole))
+            there = self.bundle.shots(self.reference_p)
+            return there, there
+        least = self.options.floor(self.env)
+        return least, self.options.most(self.env) if self.bundle.kind == "confirm" else least
 
     def ablation_shots(self, key: str) -> int:
         """Enough of the main test's shots to see the same gain, in whole chunks."""
@@ -134,7 +139,7 @@ class Survey:
             Sample(spec, root, self.secret, self.bundle.name, self.bundle.kind, p, label)
             for label in self.bundle.missing(p, shots)
         ]
-        self.bundle.add(p, self.lanes.run(tasks))
+        self.bundle.add(p, self.lanes.run(tasks, self._counter(f"sampling, p = {p:g}", len(tasks))))
 
     def _chunks(self, p: float, start: int, stop: int, keys: Sequence[str]) -> list[tuple[Task, Sink]]:
         """The plain backend and the subjects in chunks."""
@@ -179,17 +184,20 @@ class Survey:
 
     def _run(self, what: str, work: Mapping[Task, Sequence[Sink]]) -> None:
         tasks = list(work)
-        done = 0
-
-        def count(_result: Any) -> None:
-            nonlocal done
-            done += 1
-            if self.options.progress is not None:
-                self.options.progress(what, done, len(tasks))
-
-        for task, result in zip(tasks, self.lanes.run(tasks, count), strict=True):
+        results = self.lanes.run(tasks, self._counter(what, len(tasks)))
+        for task, result in zip(tasks, results, strict=True):
             for sink in work[task]:
                 sink(result)
+
+    def _counter(self, what: str, total: int) -> Sink:
+        """Tells the caller of each task that is done."""
+        done = itertools.count(1)
+
+        def count(_result: Any) -> None:
+            if self.options.progress is not None:
+                self.options.progress(what, next(done), total)
+
+        return count
 
 
 def at_order(key: str, order: int) -> str:

@@ -28,7 +28,7 @@ class Tally:
 
     def failed(self, p: float, name: str, shots: int | None = None) -> U8:
         """Packed failure bits of the first `shots` shots (all, by default)."""
-        ordered = sorted(self.parts[p, name])
+        ordered = sorted(self.parts[p, name], key=lambda part: part.start)
         bits = np.concatenate([part.bits for part in ordered])
         if shots is None:
             return bits
@@ -40,15 +40,17 @@ class Tally:
     def failures(self, p: float, name: str, shots: int | None = None) -> int:
         return int(np.bitwise_count(self.failed(p, name, shots)).sum())
 
-    def table(self, p: float, baseline: str, candidate: str, shots: int | None = None) -> PairedTable:
-        """The two on their common shots, or on the first `shots` of them."""
+    def table(
+        self, p: float, baseline: str, candidate: str, shots: int | None = None, *, start: int = 0
+    ) -> PairedTable:
+        """The two on their common shots, or on the first `shots` of them; from `start` on, a multiple of 8."""
         common = min(self.shots(p, baseline), self.shots(p, candidate))
         common = common if shots is None else min(common, shots)
-        first, second = self.failed(p, baseline, common), self.failed(p, candidate, common)
+        first, second = (self.failed(p, name, common)[start // 8 :] for name in (baseline, candidate))
         both = int(np.bitwise_count(first & second).sum())
         b = int(np.bitwise_count(first).sum()) - both
         c = int(np.bitwise_count(second).sum()) - both
-        return PairedTable(common, b, c, both)
+        return PairedTable(common - start, b, c, both)
 
     def seconds(self, p: float, name: str) -> tuple[float, float]:
         """In the decoder, and waiting for the model."""

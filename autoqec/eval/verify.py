@@ -7,6 +7,7 @@ files claim is used.
 
 from __future__ import annotations
 
+import os
 import shutil
 import time
 from collections.abc import Sequence
@@ -21,6 +22,7 @@ from autoqec.eval import report
 from autoqec.eval.ablations import variants
 from autoqec.eval.bundles import Bundle, load_bundle, open_bundle
 from autoqec.eval.case import Case
+from autoqec.eval.code import check_base
 from autoqec.eval.composition import read_composition
 from autoqec.eval.guards import guards
 from autoqec.eval.guards.more_rounds import LARGEST, PROBLEM, longer
@@ -32,7 +34,8 @@ from autoqec.eval.schema import VerifyReport
 from autoqec.eval.secret import Secret
 from autoqec.eval.subject import Subject, read_subject
 from autoqec.eval.survey import Survey
-from autoqec.layout import VerifierDir
+from autoqec.io.hashing import sha256_bytes
+from autoqec.layout import RoundDir, VerifierDir
 from autoqec.sandbox.kernels import ensure_compiled
 from autoqec.sandbox.tiers import strongest
 from autoqec.stats.sequential import confirmation_alpha
@@ -72,18 +75,20 @@ class _Verification:
         self._check(round_dirs)
         env, options = self.env, self.options
         subjects = [read_subject(path, env, self.tier, self.home, options.repo) for path in round_dirs]
+        for subject in subjects:
+            check_base(subject.code, options.base)
         archived = load_bundle(env, self.home.bundles, options.bundle) if options.bundle else None
         self.home.path.mkdir(parents=True, exist_ok=True, mode=0o700)
         secret = Secret.of(self.home.secret)
         at = reference_p(env)
         problems = {p: env.built_problem(p) for p in env.spec.noise.p}
-        further = self._longer(at)
+        further = self._longer(at, problems[at])
         stage = self._stage(subjects, problems, further, secret)
         ensure_compiled()
         keys = [str(index) for index in range(len(subjects))]
         with ExitStack() as stack:
             lanes = stack.enter_context(Lanes(stage, options.lanes))
-            nominal = Share(0, confirmation_alpha(options.rounds))
+            nominal = Share(None, confirmation_alpha(options.rounds))
             bundle, share = (archived, nominal) if archived else self._open(subjects)
             stack.callback(_discard, bundle)
             shares = [share if bundle.kind == "confirm" else nominal, *[nominal] * (len(subjects) - 1)]
@@ -124,8 +129,10 @@ class _Verification:
         ]
         if len(reports) > 1:
             reports[0] = self._composed(reports, round_dirs)
-        facts = {"checkpoint": subjects[0].sha256, "bundle": identity, "kind": bundle.kind}
-        self.ledger.add("judged", verdict=reports[0].verdict, **facts)
+        text = report.as_json(reports[0])
+        family = family_of(round_dirs[0])
+        facts = {"checkpoint": subjects[0].sha256, "bundle": identity, "kind": bundle.kind, "family": family}
+        self.ledger.add("judged", verdict=reports[0].verdict, report=sha256_bytes(text.encode()), **facts)
         if options.write:
             report.write(round_dirs[0], reports[0])
         return reports
@@ -134,15 +141,23 @@ class _Verification:
         """Refuses bad options before anything is read or written."""
         if not round_dirs or len({path.resolve() for path in round_dirs}) != len(round_dirs):
             raise InputError("no round, or one given twice", where="round_dir", mend="give each once")
+        files = RoundDir(round_dirs[0])
+        if self.options.write and files.path.is_dir():
+            blocked = [path for path in (files.report, files.report_text) if path.is_dir()]
+            if blocked or not os.access(files.path, os.W_OK):
+                raise InputError(
+                    "a report cannot be written here",
+                    where=str(blocked[0] if blocked else files.path),
+                    mend="make room for it: the verification would be spent without one",
+                )
         self.options.most(self.env)
         confirmation_alpha(self.options.rounds)
 
-    def _longer(self, at: float) -> tuple[Environment, DecodingProblem] | None:
+    def _longer(self, at: float, problem: DecodingProblem) -> tuple[Environment, DecodingProblem] | None:
         further = longer(self.env)
-        if further is None:
+        if further is None or 2 * problem.n_faults > LARGEST:
             return None
-        problem = further.built_problem(at)
-        return (further, problem) if problem.n_faults <= LARGEST else None
+        return further, further.built_problem(at)
 
     def _stage(
         self,

@@ -14,8 +14,7 @@ from autoqec.envs.environment import Environment
 from autoqec.envs.load import load_env
 from autoqec.envs.schema import EnvSpec
 from autoqec.errors import AutoQECError
-from autoqec.eval.ledger import Ledger
-from autoqec.layout import VerifierDir
+from autoqec.eval.written import written_report
 from autoqec.orchestration.names import RoundName, parse_branch
 from cheats.corpus import cheat
 from cheats.scene import NETWORK, Outcome, Scene, act, refused, surface
@@ -39,19 +38,21 @@ def _metrics(scene: Scene) -> Outcome:
 @cheat(
     "forged report",
     family="files that lie",
-    how="verification_report.json says VERIFIED before any verification",
-    defence="verdicts are in the verifier's own chained ledger; a report that it does not know is no verdict",
-    expect="no effect",
-    because="the ledger",
+    how="the report of a round without a gain is edited: VERIFIED, with a large gain, for the loop to find when it goes on",
+    defence="the hash of each report is in the verifier's own chained ledger; no other report is read back",
+    expect="refused",
+    because="not as this verifier wrote it",
 )
 def _report(scene: Scene) -> Outcome:
     folder = scene.round(NETWORK)
-    forged = {"verdict": "VERIFIED", "checkpoint_sha256": "0" * 64, "paired_eval_bundle_id": "1" * 64}
-    (folder / "verification_report.json").write_text(json.dumps(forged))
-    known = Ledger(VerifierDir(scene.home)).verdict_of("0" * 64, "1" * 64)
     scene.verify(folder)
-    now = json.loads((folder / "verification_report.json").read_text())["verdict"]
-    return act(known is not None or now == "VERIFIED", "the ledger does not know it, and it was overwritten")
+    path = folder / "verification_report.json"
+    gain = {"delta_vs_baseline_holdout": 0.5, "delta_ler_ci_low": 0.4, "delta_ler_ci_high": 0.6}
+    path.write_text(json.dumps({**json.loads(path.read_text()), **gain, "verdict": "VERIFIED"}))
+    try:
+        return act(written_report(folder, home=scene.home).verdict == "VERIFIED", "")
+    except AutoQECError as error:
+        return refused(error)
 
 
 @cheat(

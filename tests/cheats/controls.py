@@ -1,4 +1,4 @@
-"""Honest rounds: none may be called FAILED, and those with a large true gain must be VERIFIED."""
+"""Honest rounds: no guard may object to one, none may be called FAILED, and those with a large true gain must be VERIFIED."""
 
 from __future__ import annotations
 
@@ -63,13 +63,13 @@ _ROUNDS: tuple[tuple[str, tuple[str, float] | None, Mapping[str, Any], Change | 
     ("nudged belief propagation, d = 5", _D5, _bp(iterations=8), _nudge, True, 4),
     ("per-check weights and prior mix, d = 5", _D5, _bp(weight_sharing="per_check", prior_mix=True), None, True, 4),
     ("belief propagation with memory, d = 4", None, _bp(memory="learnable"), None, True, 3),
-    ("min-sum belief propagation, d = 4", None, _bp(check_rule="min_sum"), None, False, 3),
+    ("min-sum belief propagation, d = 4", None, _bp(check_rule="min_sum"), None, True, 3),
     ("belief propagation under biased noise", ("surface_d5_biased", 0.01), _bp(iterations=8), None, True, 4),
     ("belief propagation under leakage", ("surface_d5_leakage", 0.005), _bp(), None, False, 1),
     ("belief propagation, hard flips, d = 3", ("surface_d3_depol", 0.01), _bp("hard_flip", iterations=3), None, False, 1),
     ("network, soft priors, builtin d = 3", ("surface_d3_depol", 0.01), NETWORK, None, False, 1),
     ("network, hard flips, d = 3", ("surface_d3_depol", 0.01), _net("hard_flip"), None, False, 1),
-    ("network with attention, d = 5", _D5, _net(message_fn="attention"), None, False, 1),
+    ("network with attention, d = 3", ("surface_d3_depol", 0.01), _net(message_fn="attention"), None, False, 1),
     ("network with custom code, d = 4", None, _net(message_fn=_CUSTOM), None, False, 1),
     ("hybrid, soft priors, d = 4", None, _both(), None, True, 3),
     ("hybrid, hard flips, d = 3", ("surface_d3_depol", 0.01), _both("hard_flip"), None, False, 1),

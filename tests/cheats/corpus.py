@@ -51,7 +51,7 @@ class Cheat:
 
 @dataclass(frozen=True)
 class Control:
-    """must_win: its gain is large and must be VERIFIED; otherwise it must only not be FAILED or refused."""
+    """must_win: its gain is large and must be VERIFIED. Otherwise it may have none, and no guard may object to it."""
 
     name: str
     how: str
@@ -59,7 +59,8 @@ class Control:
     play: Play
 
     def is_rejected(self, outcome: Outcome) -> bool:
-        return outcome.result not in (("VERIFIED",) if self.must_win else ("VERIFIED", "SUSPICIOUS"))
+        no_gain = outcome.result == "SUSPICIOUS" and outcome.by == ("no gain",)
+        return not (outcome.result == "VERIFIED" or (no_gain and not self.must_win))
 
 
 CHEATS: list[Cheat] = []

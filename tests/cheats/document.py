@@ -75,7 +75,13 @@ def document(cheats: list[Cheat], controls: list[Control]) -> str:
         parts.append("|---|---|---|---|---|")
         parts += [_row(case) for case in cases]
         parts.append("")
-    parts += ["", "## Honest controls", "", "Must not be called FAILED; those that win must be VERIFIED.", ""]
+    parts += [
+        "",
+        "## Honest controls",
+        "",
+        "No guard may object to one; those that win must be VERIFIED, the others may be SUSPICIOUS for want of a gain.",
+        "",
+    ]
     parts += ["| control | what it is | must be VERIFIED | shown by |", "|---|---|---|---|"]
     parts += [
         f"| {c.name} | {c.how} | {'yes' if c.must_win else 'no gain is promised'} | {_shown(c.name)} |"

@@ -132,8 +132,8 @@ def _link(scene: Scene) -> Outcome:
 @cheat(
     "hostile git configuration",
     family="branches that reach too far",
-    how="the repository's own configuration names programs for git to start: a monitor, hooks, a pager",
-    defence="the verifier's git is told to start none",
+    how="the repository's own configuration names programs for git to start: a monitor, a pager, filters that the commit asks for",
+    defence="the verifier's git is told to start none, and stored files are copied out unfiltered",
     expect="no effect",
     because="nothing was started",
 )
@@ -143,8 +143,10 @@ def _configuration(scene: Scene) -> Outcome:
     script.write_text(f"#!/bin/sh\ntouch {scene.marker}\n")
     script.chmod(0o755)
     repo = scene.shared.repo
-    _, commit = scene.branch({MODULE: "HARMLESS = 3"})
-    settings = {"core.fsmonitor": str(script), "core.pager": str(script), "diff.external": str(script)}
+    attributes = {"autoqec/decoders/modules/.gitattributes": b"*.py filter=evil diff=evil\n"}
+    _, commit = scene.branch({MODULE: "HARMLESS = 3", **attributes})
+    names = ("core.fsmonitor", "core.pager", "diff.external", "filter.evil.smudge", "diff.evil.textconv")
+    settings = dict.fromkeys(names, str(script))
     for name, value in settings.items():
         git(repo, "config", name, value)
     try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -10,8 +9,9 @@ from pathlib import Path
 
 import yaml
 
+from autoqec.eval.schema import VerifyReport
 from cheats.corpus import cheat
-from cheats.scene import NETWORK, SHOTS, SOFT_BP, Outcome, Scene, act, surface
+from cheats.scene import NETWORK, SHOTS, SOFT_BP, Outcome, Scene, act, judged, surface
 
 _SHADOW = '''
 """In the place of pymatching: the real one, with every ninth answer wrong."""
@@ -38,40 +38,35 @@ sys.modules["pymatching"] = real
 '''
 
 
-def _run(scene: Scene, round_dir: Path, **environment: str) -> tuple[int, dict[str, object], str]:
-    """`autoqec verify` as a command, in an environment with more variables: exit code, report, what it said."""
+def _run(scene: Scene, round_dir: Path, **environment: str) -> tuple[Path, str]:
+    """`autoqec verify` as a command, in an environment with more variables: its report, and what it said."""
     spec = scene.folder / "env.yaml"
     spec.write_text(yaml.safe_dump(scene.spec))
     arguments = ["verify", str(round_dir), "--env", str(spec), "--shots", str(SHOTS), "--cap", str(SHOTS)]
     done = subprocess.run(
-        [sys.executable, "-m", "cli.autoqec", *arguments],
+        [sys.executable, "-P", "-m", "cli.autoqec", *arguments],
         capture_output=True,
         text=True,
         check=False,
         cwd=scene.folder,
         env={**os.environ, "AUTOQEC_HOME": str(scene.home), **environment},
     )
-    report = round_dir / "verification_report.json"
-    return done.returncode, json.loads(report.read_text()) if report.exists() else {}, done.stderr
+    return round_dir / "verification_report.json", done.stderr
 
 
 def _begin(scene: Scene, **environment: str) -> None:
     """A verification that starts its worker and is refused then: the round is of another environment."""
     folder = scene.round(SOFT_BP)
     scene.spec = surface(3, name="another")
-    code, _, said = _run(scene, folder, **environment)
-    if code != 2 or "another version" not in said:
-        raise RuntimeError(f"exit code {code}: {said}")
+    _, said = _run(scene, folder, **environment)
+    if "another version" not in said:
+        raise RuntimeError(said)
 
 
-def _outcome(code: int, report: dict[str, object], said: str) -> Outcome:
-    results = {0: "VERIFIED", 2: "refused", 3: "SUSPICIOUS", 4: "FAILED"}
-    guards = report.get("guards", [])
-    broken = [guard["name"] for guard in guards if guard["ok"] is False]  # type: ignore[attr-defined]
-    gain = None
-    if report.get("decision") == "gain":
-        gain = f"{report['ler_baseline_holdout']:.4f} -> {report['ler_holdout']:.4f}"
-    return Outcome(results.get(code, f"exit code {code}"), (*broken, said), gain)
+def _outcome(report: Path, said: str) -> Outcome:
+    if not report.exists():
+        raise RuntimeError(said)
+    return judged(VerifyReport.model_validate_json(report.read_text()))
 
 
 @cheat(
@@ -87,6 +82,22 @@ def _shadow(scene: Scene) -> Outcome:
     folder.mkdir()
     (folder / "pymatching.py").write_text(_SHADOW.replace("HERE", repr(str(folder))))
     return _outcome(*_run(scene, scene.round(NETWORK), PYTHONPATH=str(folder)))
+
+
+@cheat(
+    "evaluator in the working directory",
+    family="hostile surroundings",
+    how="the verifier is started inside a checkout whose autoqec and pymatching are the cheater's",
+    defence="no process of the installed command imports from the working directory",
+    expect="no effect",
+    because="not imported",
+)
+def _inside(scene: Scene) -> Outcome:
+    (scene.folder / "autoqec").mkdir()
+    for name in ("autoqec/__init__.py", "pymatching.py", "stim.py"):
+        (scene.folder / name).write_text(f"open({str(scene.marker)!r}, 'w')\nraise SystemExit\n")
+    outcome = _outcome(*_run(scene, scene.round(NETWORK)))
+    return act(scene.marker.exists(), f"it was not imported: {', '.join(outcome.by)}")
 
 
 _C = """

@@ -55,3 +55,7 @@ def test_verified_or_the_wrong_reason_is_no_rejection() -> None:
     assert honest.is_rejected(Outcome("FAILED", ("replay",)))
     assert honest.is_rejected(Outcome("SUSPICIOUS", ("no gain",)))
     assert not honest.is_rejected(Outcome("VERIFIED", ()))
+    quiet = CASES["network, soft priors, builtin d = 3"]
+    assert not quiet.is_rejected(Outcome("SUSPICIOUS", ("no gain",)))
+    assert quiet.is_rejected(Outcome("SUSPICIOUS", ("ablation", "no gain")))
+    assert quiet.is_rejected(Outcome("FAILED", ("no gain", "loss")))

@@ -73,6 +73,17 @@ def test_compare_shows_what_each_run_adds(runs: tuple[Path, Path]) -> None:
     assert "100%" in text
 
 
+def test_runs_of_different_environments_are_not_compared(runs: tuple[Path, Path]) -> None:
+    for run, digest in zip(runs, ("a", "b"), strict=True):
+        (run / "run.json").write_text(json.dumps({"env_yaml_sha256": digest}))
+    assert _pareto(*runs).exit_code == 0
+    done = _pareto(*runs, "--compare")
+    assert done.exit_code == 2
+    assert "different environments" in done.output
+    (runs[1] / "run.json").write_text(json.dumps({"env_yaml_sha256": "a"}))
+    assert _pareto(*runs, "--compare").exit_code == 0
+
+
 def test_plot_writes_a_picture(runs: tuple[Path, Path], tmp_path: Path) -> None:
     picture = tmp_path / "front.png"
     done = _pareto(*runs, "--plot", picture)

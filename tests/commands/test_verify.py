@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -55,24 +58,28 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def autoqec(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    import os
+COMMAND = [sys.executable, "-m", "cli.autoqec", "verify"]
 
+
+def autoqec(folder: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "cli.autoqec", "verify", *arguments],
+        [*COMMAND, *arguments],
         capture_output=True,
         text=True,
         check=False,
-        env={**os.environ, "AUTOQEC_HOME": str(folder / "home")},
+        env={**os.environ, "AUTOQEC_HOME": str(folder / "home"), **variables},
     )
 
 
 @pytest.mark.slow
 def test_exit_codes_follow_the_verdict(folder: Path) -> None:
     env = str(folder / "env.yaml")
-    good = autoqec(folder, str(folder / "good"), "--env", env)
+    good = autoqec(folder, str(folder / "good"), "--env", env, PYTHONPROFILEIMPORTTIME="1")
     assert good.returncode == 0, good.stdout + good.stderr
     assert good.stdout.startswith("VERIFIED")
+    imported = {line.rpartition("|")[2].strip() for line in good.stderr.splitlines()}
+    assert {"autoqec.eval.verify", "autoqec.eval.lane", "autoqec.eval.guards.replay"} <= imported
+    assert not [name for name in imported if name.startswith("autoqec.runner")]
     report = VerifyReport.model_validate_json((folder / "good" / "verification_report.json").read_text())
     assert str(folder / "home") in report.bundle_path
     again = autoqec(
@@ -87,6 +94,36 @@ def test_exit_codes_follow_the_verdict(folder: Path) -> None:
     assert failed.holdout_seeds_used[0] == 9100
 
 
+@pytest.mark.slow
+def test_progress_shows_on_a_terminal_and_an_interrupt_leaves_nothing_but_what_was_spent(
+    folder: Path,
+) -> None:
+    home = folder / "interrupted"
+    ours, theirs = pty.openpty()
+    arguments = [str(folder / "good"), "--env", str(folder / "env.yaml"), "--shots", "2000000"]
+    before = sorted(path.name for path in (folder / "good").iterdir())
+    with subprocess.Popen(
+        [*COMMAND, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=theirs,
+        env={**os.environ, "AUTOQEC_HOME": str(home), "TERM": "xterm", "COLUMNS": "100"},
+    ) as process:
+        os.close(theirs)
+        shown = b""
+        while b"sampling" not in shown:
+            shown += os.read(ours, 4096)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=120) != 0
+        assert process.stdout is not None
+        assert process.stdout.read() == b""
+    os.close(ours)
+    assert sorted(path.name for path in (folder / "good").iterdir()) == before
+    verifier = home / "verifier"
+    assert list((verifier / "bundles").iterdir()) == []
+    events = [json.loads(line)["event"] for line in (verifier / "ledger.jsonl").read_text().splitlines()]
+    assert events == ["registered", "opened"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "word"),
     [
@@ -95,6 +132,7 @@ def test_exit_codes_follow_the_verdict(folder: Path) -> None:
         (["good", "--env", "env.yaml", "--seeds", "1000:1010"], "holdout"),
         (["good", "--env", "env.yaml", "--seeds", "a-b"], "9000:9099"),
         (["good", "--env", "env.yaml", "--bundle", "../x"], "archive"),
+        (["good", "--env", "env.yaml", "--bundle", "0" * 64, "--shots", "5"], "--shots"),
         (["good", "--env", "surface_d3_depol"], "another version"),
         (["empty", "--env", "env.yaml"], "checkpoint.pt"),
     ],

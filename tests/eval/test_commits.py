@@ -19,7 +19,7 @@ from autoqec.decoders import checkpoint
 from autoqec.envs.environment import Environment
 from autoqec.errors import InputError
 from autoqec.eval.bundles import CHUNK
-from autoqec.eval.code import at_commit, changed_paths, outside_scope
+from autoqec.eval.code import at_commit, changed_paths, check_base, outside_scope
 from autoqec.eval.guards import code_scope
 from autoqec.eval.verify import VerifyOptions, verify
 from autoqec.layout import VerifierDir
@@ -178,6 +178,64 @@ def test_links_are_left_out_of_an_export(repo: Path, tmp_path: Path) -> None:
     git(repo, "checkout", "--quiet", "main")
     code = at_commit(repo, commit, VerifierDir(tmp_path / "home"))
     assert not (code.root / "autoqec" / "decoders" / "modules" / "link.py").exists()
+
+
+def test_no_program_of_the_repository_is_started_by_an_export(repo: Path, tmp_path: Path) -> None:
+    """Attributes of the commit, in scope, ask for a filter that the repository's configuration defines."""
+    marker = tmp_path / "started"
+    attributes = "autoqec/decoders/modules/.gitattributes"
+    commit = branch(
+        repo,
+        "exp/20260101-000000/07-filter",
+        {MODULE: "MARK = 7", attributes: "*.py filter=evil\nbp.py export-ignore"},
+    )
+    assert outside_scope(changed_paths(repo, commit, "main")) == []
+    for act in ("smudge", "clean"):
+        git(repo, "config", f"filter.evil.{act}", f"touch {marker}; cat")
+    try:
+        code = at_commit(repo, commit, VerifierDir(tmp_path / "home"))
+    finally:
+        git(repo, "config", "--remove-section", "filter.evil")
+    assert not marker.exists()
+    assert (code.root / MODULE).read_text().endswith("MARK = 7\n")
+    shown = git(repo, "ls-tree", "-r", "--name-only", commit, "autoqec/").splitlines()
+    exported = [path.relative_to(code.root).as_posix() for path in code.root.rglob("*") if path.is_file()]
+    assert sorted(exported) == sorted(shown)
+
+
+def test_what_a_pointer_says_of_its_repository_may_be_nonsense(
+    make_round: Maker, env: Environment, repo: Path, tmp_path: Path
+) -> None:
+    folder = make_round(tmp_path / "round_1", NETWORK)
+    claims = {"commit_sha": "a" * 40, "branch": " \n ", "provenance": {"repo_root_resolved": "/\0"}}
+    (folder / "round_1_pointer.json").write_text(json.dumps(claims))
+    with pytest.raises(InputError, match="--repo"):
+        verify(folder, env, VerifyOptions(home=tmp_path / "home", lanes=1))
+
+
+def test_a_branch_full_of_data_is_refused(
+    repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit = branch(repo, "exp/20260101-000000/08-large", {MODULE: "MARK = 8"})
+    monkeypatch.setattr("autoqec.eval.code._MAX_BYTES", 10_000)
+    with pytest.raises(InputError, match="MiB"):
+        at_commit(repo, commit, VerifierDir(tmp_path / "home"))
+
+
+def test_a_base_must_tell_what_the_commit_changed(repo: Path, tmp_path: Path) -> None:
+    """In the branch's own checkout HEAD is the branch: nothing would seem to be changed."""
+    name = "exp/20260101-000000/09-base"
+    commit = branch(repo, name, {"autoqec/eval/verdict.py": "x = 1"})
+    code = at_commit(repo, commit, VerifierDir(tmp_path / "home"))
+    check_base(code, "main")
+    for base, word in (
+        (name, "contains"),
+        (commit, "contains"),
+        ("nowhere", "no commit"),
+        ("--all", "no commit"),
+    ):
+        with pytest.raises(InputError, match=word):
+            check_base(code, base)
 
 
 def test_a_branch_that_edits_the_evaluator_is_out_of_scope(repo: Path) -> None:

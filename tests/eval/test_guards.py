@@ -13,11 +13,22 @@ import pytest
 
 import autoqec
 from autoqec.envs.environment import Environment
+from autoqec.envs.schema import SeedPolicy
 from autoqec.eval.ablations import DOSES, REAL, SHUFFLED, noisy, shuffled, untrained_config, with_noise
-from autoqec.eval.guards import ablation, batch_independence, cost_census, dose_response, guards, replay
+from autoqec.eval.bundles import CHUNK
+from autoqec.eval.guards import (
+    ablation,
+    batch_independence,
+    cost_census,
+    dose_response,
+    guards,
+    more_rounds,
+    replay,
+    seed_isolation,
+)
 from autoqec.eval.guards.frozen_baseline import predicted_rates
 from autoqec.eval.guards.more_rounds import longer
-from autoqec.eval.lane import Lane, ModelSpec, Stage
+from autoqec.eval.lane import SLICE, Lane, ModelSpec, Stage
 from autoqec.eval.tally import Tally
 from autoqec.eval.tasks import Candidate, Scored, Where
 from autoqec.sandbox.tiers import strongest
@@ -74,13 +85,15 @@ def watched(lane: Lane, where: Where) -> dict[str, Any]:
     tally = Tally()
     tally.add(P, "0/real", Candidate(where, "0/real", 0, SHOTS).run(lane))
     subject = SimpleNamespace(n_params=1, n_bytes=4, metrics=None)
-    case = SimpleNamespace(tally=tally, reference_p=P, model=lambda: "0/real", subject=subject)
+    case: Any = SimpleNamespace(
+        tally=tally, reference_p=P, model=lambda: "0/real", subject=subject, where=lambda _p: where
+    )
     found = {
-        replay: replay.Replay(where, "0/real", SHOTS - 2000, SHOTS).run(lane),
+        replay: replay.prepare(case)[0].run(lane),
         batch_independence: batch_independence.Mix(where, "0/real", 2000, 11).run(lane),
         cost_census: cost_census.Count(where, "0/real").run(lane),
     }
-    return {guard.NAME: guard.judge(case, [answer]) for guard, answer in found.items()}  # type: ignore[arg-type]
+    return {guard.NAME: guard.judge(case, [answer]) for guard, answer in found.items()}
 
 
 @pytest.mark.parametrize(
@@ -120,7 +133,7 @@ def test_work_outside_torch_shows_in_the_time_it_takes(
     assert "hidden" in found.text
 
 
-def scores(base: int, **failures: int) -> Any:
+def scores(base: int, *, holds_code: bool = True, **failures: int) -> Any:
     """A case whose forms fail on the given numbers of 10,000 shots, nested: a better form fails on fewer of the same."""
     tally = Tally()
     order = np.random.default_rng(1).permutation(10_000)
@@ -137,7 +150,7 @@ def scores(base: int, **failures: int) -> Any:
         forms=lambda a, b: tally.table(P, f"0/{a}", f"0/{b}"),
         against_plain=lambda p, form, shots: tally.table(p, "plain", f"0/{form}", shots),
         plain=SimpleNamespace(name="plain"),
-        subject=SimpleNamespace(dsl={"type": "neural_bp"}),
+        subject=SimpleNamespace(dsl={"type": "neural_bp"}, holds_code=holds_code),
         env=SimpleNamespace(spec=SimpleNamespace(eval_protocol=SimpleNamespace(bootstrap_ci=0.95))),
         evidence=SimpleNamespace(decision="gain"),
     )
@@ -173,6 +186,57 @@ def test_ablation_tells_algorithm_weights_and_neither(
     assert found.ok is ok, found.text
 
 
+def test_alike_weights_may_be_shuffled_where_no_code_can_hide() -> None:
+    """One learned factor on all messages stays in place under a shuffle; this package's code has nothing else to win by."""
+    alike = {"real": 500, "untrained": 640, "shuffled": 500, "reinitialised": 640}
+    assert ablation.judge(scores(800, holds_code=False, **alike, **GENTLE), ()).ok
+    assert not ablation.judge(scores(800, **alike, **GENTLE), ()).ok
+    fresh = {**alike, "reinitialised": 500}
+    assert not ablation.judge(scores(800, holds_code=False, **fresh, **GENTLE), ()).ok
+
+
+def test_a_decided_gain_need_not_be_overwhelming_on_the_ablation_s_shots() -> None:
+    """8 of 8 discordant shots: below one in a hundred, above one in a thousand."""
+    forms = {"real": 792, "untrained": 800, "shuffled": 3000, "reinitialised": 800}
+    case = scores(800, **forms, **doses(792, 800, 900, 3000))
+    assert ablation.judge(case, ()).ok
+    case.evidence.decision = "undecided"
+    assert ablation.judge(case, ()).facts["attribution"] == "none"
+
+
+def test_labels_are_compared_as_ranges_however_long_they_are() -> None:
+    def judged(low: int, high: int) -> Any:
+        policy = SeedPolicy()
+        case: Any = SimpleNamespace(
+            env=SimpleNamespace(spec=SimpleNamespace(noise=SimpleNamespace(seed_policy=policy))),
+            subject=SimpleNamespace(train_labels=(low, high)),
+            bundle=SimpleNamespace(labels_used=lambda: [9000, 9001]),
+        )
+        return seed_isolation.judge(case, ())
+
+    assert judged(1, 999).ok
+    assert judged(0, -1).ok
+    assert not judged(0, 999).ok
+    assert not judged(1, 1000).ok
+    assert judged(900, 9050).number == 51
+    assert judged(-(2**62), 2**62).number == 1000
+
+
+def test_the_replay_asks_the_main_test_s_own_questions_again() -> None:
+    """Other batches would round differently, and an honest network could be called a cheat for it."""
+    for shots in (10_000, 30_000, 4000, 500):
+        case: Any = SimpleNamespace(
+            reference_p=P,
+            tally=SimpleNamespace(shots=lambda _p, _m, n=shots: n),
+            where=lambda _p: None,
+            model=lambda: "m",
+        )
+        task = replay.prepare(case)[0]
+        assert (task.start % CHUNK) % SLICE == 0
+        assert task.stop == shots
+        assert min(shots, SLICE) < task.stop - task.start + 1 <= 2 * SLICE + 1
+
+
 def test_dose_response() -> None:
     forms = {"real": 500, "untrained": 800, "shuffled": 3000, "reinitialised": 800}
     assert dose_response.judge(scores(800, **forms, **GENTLE), ()).ok
@@ -185,6 +249,8 @@ def test_dose_response() -> None:
     assert "better" in wavy.text
     flat = dose_response.judge(scores(800, **forms, **doses(500, 500, 500, 500)), ())
     assert flat.ok
+    spoilt = dose_response.judge(scores(800, **forms, **doses(500, 900, 4000, 3000)), ())
+    assert spoilt.ok, "below the baseline, spoilt weights have no order"
 
 
 def test_ablated_weights() -> None:
@@ -228,8 +294,16 @@ def test_rates_follow_from_priors(env: Environment) -> None:
 def test_longer_memories(env: Environment) -> None:
     assert longer(env).problem(P).n_checks > 1.8 * env.problem(P).n_checks
     assert "rounds=8" in longer(env).spec.code.source
-    fixed = env.spec.model_copy(update={"code": env.spec.code.model_copy(update={"source": "x.stim"})})
-    assert longer(Environment(fixed)) is None
+    fixed = Environment(
+        env.spec.model_copy(update={"code": env.spec.code.model_copy(update={"source": "x.stim"})})
+    )
+    assert longer(fixed) is None
+    reasons = {
+        of.spec.code.source: more_rounds.judge(SimpleNamespace(env=of), ()).text  # type: ignore[arg-type]
+        for of in (env, fixed)
+    }
+    assert "no number of rounds" in reasons["x.stim"]
+    assert "faults" in reasons[env.spec.code.source]
 
 
 def test_every_guard_is_listed_once() -> None:

@@ -15,8 +15,10 @@ from autoqec.envs.packing import unpack
 from autoqec.errors import InputError
 from autoqec.eval.bundles import CHUNK, read_rows
 from autoqec.eval.ledger import Ledger
+from autoqec.eval.markdown import render
 from autoqec.eval.schema import VerifyReport
 from autoqec.eval.verify import VerifyOptions, verify, verify_together
+from autoqec.eval.written import written_report
 from autoqec.layout import VerifierDir
 from autoqec.sandbox.tiers import strongest
 
@@ -122,6 +124,7 @@ def test_reports_are_written_and_logged(honest: tuple[Path, VerifyReport], home:
     assert report.paired_eval_bundle_id in text
     ledger = Ledger(VerifierDir(home))
     assert ledger.verdict_of(report.checkpoint_sha256, report.paired_eval_bundle_id) == "VERIFIED"
+    assert written_report(folder, home=home) == report
     events = [row["event"] for row in ledger.rows()]
     assert events.index("registered") < events.index("opened") < events.index("judged")
 
@@ -135,6 +138,9 @@ def test_a_used_confirm_bundle_supports_no_new_claim(
     assert "used before" in again.notes
     assert again.ler_holdout == first.ler_holdout
     assert again.paired_eval_bundle_id == first.paired_eval_bundle_id
+    assert (again.shots_cap, again.confirmations_before) == (first.shots, None)
+    assert "none is spent" in render(again)
+    assert "confirmation 1 of 20" in render(first)
     assert (folder / "verification_report.md").read_text().startswith("# VERIFIED")
 
 
@@ -256,6 +262,16 @@ def test_bad_options_are_refused_and_leave_nothing(
         verify(folder, env, options(tmp_path / "home", **changes))
     assert not (folder / "verification_report.json").exists()
     assert not (tmp_path / "home" / "bundles").exists()
+
+
+def test_nothing_is_spent_where_no_report_can_be_written(
+    make_round: Maker, env: Environment, tmp_path: Path
+) -> None:
+    folder = make_round(tmp_path / "r")
+    (folder / "verification_report.json").mkdir()
+    with pytest.raises(InputError, match="cannot be written"):
+        verify(folder, env, options(tmp_path / "home"))
+    assert not (tmp_path / "home").exists()
 
 
 def test_a_checkpoint_of_another_environment_is_refused(

@@ -11,8 +11,8 @@ from autoqec.eval.case import Case
 from autoqec.eval.guards import Guard
 from autoqec.eval.schema import GuardResult
 from autoqec.eval.subject import Subject
-from autoqec.io.validate import load_model
-from autoqec.layout import RoundDir
+from autoqec.io.strict_yaml import parse_yaml
+from autoqec.io.validate import validate_model
 
 NAME = "artifacts"
 
@@ -58,8 +58,10 @@ def _other_config(subject: Subject) -> str | None:
     """What is wrong between config.yaml and the checkpoint's own config: "" for nothing, None if not comparable."""
     if subject.config_file is None or subject.config is None:
         return None
+    where = "config.yaml"
     try:
-        beside = load_model(RoundDir(subject.round_dir).config, PredecoderDSL)
+        read = parse_yaml(subject.config_file.decode(errors="replace"), where=where)
+        beside = validate_model(read, PredecoderDSL, where=where)
     except AutoQECError as error:
         return f"config.yaml cannot be read: {error.what.splitlines()[0][:200]}"
     same = canonical_dict(beside) == canonical_dict(subject.config)

@@ -52,6 +52,7 @@ def _same_structure(a: DecodingProblem, b: DecodingProblem) -> bool:
     if a.graph is not None and b.graph is not None:
         pairs += [(a.graph.ends, b.graph.ends), (a.graph.observables, b.graph.observables)]
         pairs += [(a.graph.fault_edges.indices, b.graph.fault_edges.indices)]
+        pairs += [(a.graph.fault_edges.indptr, b.graph.fault_edges.indptr)]
     return all(np.array_equal(x, y) for x, y in pairs)
 
 

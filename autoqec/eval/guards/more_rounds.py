@@ -27,7 +27,8 @@ NAME = "more_rounds"
 PROBLEM = "more rounds"
 SHOTS = 10_000
 LARGEST = 20_000
-"""Faults of the longer memory beyond which this is left out: it informs, and should not take longer than the test."""
+"""Faults of the longer memory, about twice those of the other, beyond which this is left out: it informs, and should not take
+longer than the test."""
 
 _ROUNDS = re.compile(r"(?<=[?&]rounds=)\d+")
 
@@ -88,7 +89,9 @@ def prepare(case: Case) -> Sequence[Extend]:
 
 def judge(case: Case, answers: Sequence[Any]) -> GuardResult:
     if not answers:
-        return _none("the environment has no number of rounds to raise")
+        if longer(case.env) is None:
+            return _none("the environment has no number of rounds to raise")
+        return _none(f"twice the rounds have more than {LARGEST} faults")
     found: Extended = answers[0]
     if found.table is None:
         return _none(found.reason)

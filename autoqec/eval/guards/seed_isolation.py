@@ -14,22 +14,19 @@ NAME = "seed_isolation"
 
 def judge(case: Case, _answers: Sequence[Any]) -> GuardResult:
     policy = case.env.spec.noise.seed_policy
-    low, high = case.subject.train_labels
-    trained = set(range(low, min(high, low + 10_000_000) + 1))
-    used = set(case.bundle.labels_used())
-    holdout = range(policy.holdout[0], policy.holdout[1] + 1)
-    touched = sum(label in holdout for label in trained)
-    strayed = sum(not policy.train[0] <= label <= policy.train[1] for label in trained)
-    overlap = sum(
-        policy.train[0] <= label <= policy.train[1] or policy.val[0] <= label <= policy.val[1]
-        for label in used
-    )
-    outside = sum(label not in holdout for label in used)
+    recorded = case.subject.train_labels
+    labels = case.bundle.labels_used()
+    used = (labels[0], labels[-1])
+    trained = common(recorded, recorded)
+    touched = common(recorded, policy.holdout)
+    strayed = trained - common(recorded, policy.train)
+    overlap = common(used, policy.train) + common(used, policy.val)
+    outside = len(labels) - common(used, policy.holdout)
     ok = not (touched or strayed or overlap or outside)
     if ok:
         text = (
-            f"{len(used)} holdout labels, none in train or val; training recorded "
-            + (f"{len(trained)} labels, all in train" if trained else "no labels")
+            f"{len(labels)} holdout labels, none in train or val; training recorded "
+            + (f"{trained} labels, all in train" if trained else "no labels")
             + "; holdout seeds are keyed with the verifier's secret"
         )
     else:
@@ -38,6 +35,11 @@ def judge(case: Case, _answers: Sequence[Any]) -> GuardResult:
             f"{overlap} evaluation labels lie in train or val, {outside} outside holdout"
         )
     return GuardResult(name=NAME, ok=ok, severity="breaks", number=float(touched + overlap), text=text)
+
+
+def common(first: tuple[int, int], second: tuple[int, int]) -> int:
+    """Labels in both ranges, ends included."""
+    return max(0, min(first[1], second[1]) - max(first[0], second[0]) + 1)
 
 
 GUARD = Guard(NAME, judge)
