@@ -111,6 +111,7 @@ def _supervised(
             )
             # Nothing that confined code writes is read by anyone else: it has caches of its own.
             variables |= dict.fromkeys(("AUTOQEC_CACHE", "NUMBA_CACHE_DIR", "HOME", "TMPDIR"), scratch)
+            variables["LOGNAME"] = "confined"  # its user id has no name, which torch asks for
             variables["PYTHONPATH"] = str(package)
             job["confined"] = True
         result = Path(scratch) / "metrics.json"

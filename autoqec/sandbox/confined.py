@@ -90,6 +90,7 @@ class ConfinedProcess:
         )
         environment = {
             "LANG": "C.UTF-8",
+            "LOGNAME": "confined",  # its user id has no name, which torch asks for
             "PATH": "/usr/bin:/bin",
             "HOME": str(self._scratch),
             "TMPDIR": str(self._scratch),
