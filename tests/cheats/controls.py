@@ -64,7 +64,7 @@ _ROUNDS: tuple[tuple[str, tuple[str, float] | None, Mapping[str, Any], Change | 
     ("per-check weights and prior mix, d = 5", _D5, _bp(weight_sharing="per_check", prior_mix=True), None, True, 4),
     ("belief propagation with memory, d = 4", None, _bp(memory="learnable"), None, True, 3),
     ("min-sum belief propagation, d = 4", None, _bp(check_rule="min_sum"), None, True, 3),
-    ("belief propagation under biased noise", ("surface_d5_biased", 0.01), _bp(iterations=8), None, True, 4),
+    ("belief propagation under biased noise", ("surface_d5_biased", 0.01), _bp(iterations=8), None, False, 1),
     ("belief propagation under leakage", ("surface_d5_leakage", 0.005), _bp(), None, False, 1),
     ("belief propagation, hard flips, d = 3", ("surface_d3_depol", 0.01), _bp("hard_flip", iterations=3), None, False, 1),
     ("network, soft priors, builtin d = 3", ("surface_d3_depol", 0.01), NETWORK, None, False, 1),

@@ -32,10 +32,16 @@ def find(case: RoundCase) -> Finding | None:
             case.option("training.loss"),
             case.option("output_mode"),
         ),
-        "train for the decoding outcome (loss: backend_gap), or change what the backend is given (output_mode)"
+        _advice(case)
         + ("" if settled else "; the interval still allows a gain, so more validation shots may show one"),
         _suggestion(case),
     )
+
+
+def _advice(case: RoundCase) -> str:
+    if case.value("training.loss") != "backend_gap":
+        return "train for the decoding outcome (loss: backend_gap), or change what the backend is given (output_mode)"
+    return "start from a decoder that sees more: belief propagation in front (type: hybrid), or more of its iterations"
 
 
 def _suggestion(case: RoundCase) -> Patch | None:
