@@ -76,6 +76,8 @@ def check_fork(said: IdeatorResponse, context: RoundContext) -> None:
                 mend="give null, or a list in fork_from",
             )
         return
+    if len(set(fork)) < len(fork):
+        raise InputError("a branch is named twice", where="fork_from", mend="compose different branches")
     if canonical_fork(fork) in {row.get("fork_from_canonical") for row in context.history}:
         raise InputError("these branches were composed before", where="fork_from", mend="compose others")
     by_name = {branch.name: branch for branch in context.branches}

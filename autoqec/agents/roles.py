@@ -101,6 +101,10 @@ class Roles:
         """Whether the Coder can edit files in its folder, or only answer."""
         return self._backends["coder"].edits_files
 
+    def knows_secret(self, text: str) -> bool:
+        """Whether a secret of this process's environment stands in the text."""
+        return self._redact(text) != text
+
     def ideator(
         self, context: str, *, round: int, check: Check[IdeatorResponse] | None = None
     ) -> Answer[IdeatorResponse]:
@@ -191,7 +195,7 @@ class Roles:
             tools=spec.tool_names,
             max_turns=limits.turns,
             max_output_tokens=limits.output_tokens,
-            deadline_s=self._deadline_s or limits.deadline_s,
+            deadline_s=self._deadline_s or self.settings[role].deadline_s or limits.deadline_s,
             folder=folder,
         )
 

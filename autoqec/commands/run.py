@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
@@ -133,18 +132,21 @@ def _begun(env_yaml: str, options: dict[str, Any]) -> Steps:
     locate_env(env_yaml)
     plan = _plan(options)
     if plan.proposer == LLM:
-        _check_backends()
+        _check_backends(plan)
     open_repository = open_workspace if options["own_repository"] else open_default
     return Steps.begin(Path.cwd(), env_yaml, open_repository(Path.cwd()), plan, options["run_id"])
 
 
-def _check_backends() -> None:
-    """A missing program or key is said before a run is made."""
-    from autoqec.agents.backends import make_backend
-    from autoqec.agents.settings import read_settings
+def _check_backends(plan: Plan) -> None:
+    """A missing program, key or price is said before a run is made."""
+    from tempfile import TemporaryDirectory
 
-    for own in read_settings().values():
-        make_backend(own.backend, model=own.model, environ=os.environ, where=own.variable)
+    from autoqec.agents.accounting import Caps
+    from autoqec.agents.roles import Roles
+    from autoqec.layout import RunDir
+
+    with TemporaryDirectory() as folder:
+        Roles(RunDir(folder), caps=Caps.for_budget(plan.budget_usd))
 
 
 def _resumed(env_yaml: str, run_id: str, options: dict[str, Any]) -> Steps:

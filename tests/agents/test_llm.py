@@ -196,6 +196,24 @@ def test_a_composition_is_proposed_once_and_never_of_a_branch_with_its_own_paren
     assert "04-try contains 01-try already" in prompts(server)[2]
 
 
+def test_one_branch_under_two_names_is_no_composition(proposer: LlmProposer, server: Vendor) -> None:
+    twice = {**IDEA, "fork_from": ["01-try", f"exp/{RUN_ID}/01-try"], "compose_mode": "pure"}
+    answers(server, twice, IDEA, CODE)
+    assert proposer.propose(context(1)).fork_from == "baseline"
+    assert "a branch is named twice" in prompts(server)[1]
+
+
+def test_a_config_far_beyond_the_budget_is_sent_back_without_being_compiled(
+    proposer: LlmProposer, server: Vendor
+) -> None:
+    """To count a million iterations would take hours."""
+    deep = {"type": "neural_bp", "output_mode": "soft_priors", "neural_bp": {"iterations": 1_000_000}}
+    wide = {"type": "gnn", "output_mode": "soft_priors", "gnn": {"layers": 1, "hidden_dim": 10_000_000}}
+    answers(server, IDEA, {**CODE, "dsl_config": deep}, {**CODE, "dsl_config": wide}, CODE)
+    assert proposer.propose(context(0)).dsl_config["neural_bp"]["iterations"] == 6
+    assert all("FLOPs per syndrome, and 2e+07 are the most" in prompt for prompt in prompts(server)[2:])
+
+
 def test_parents_that_exclude_each_other_give_the_first_ones_config() -> None:
     about = _composable()
     graph = {"type": "gnn", "output_mode": "soft_priors", "gnn": {}}

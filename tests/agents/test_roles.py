@@ -63,6 +63,14 @@ def test_each_role_has_its_own_variables_and_else_the_ideators() -> None:
     assert settings["coder"].variable == "AUTOQEC_CODER_BACKEND"
 
 
+def test_a_deadline_of_ones_own_holds_for_every_role() -> None:
+    settings = read_settings({"AUTOQEC_IDEATOR_BACKEND": "claude-cli", "AUTOQEC_ROLE_DEADLINE_S": "2.5"})
+    assert {own.deadline_s for own in settings.values()} == {2.5}
+    for wrong in ("soon", "0", "-1", "inf", "nan"):
+        with pytest.raises(InputError, match="AUTOQEC_ROLE_DEADLINE_S"):
+            read_settings({"AUTOQEC_IDEATOR_BACKEND": "claude-cli", "AUTOQEC_ROLE_DEADLINE_S": wrong})
+
+
 def test_without_a_backend_the_error_names_the_ways_out() -> None:
     assert not is_configured({})
     with pytest.raises(UnavailableError) as caught:

@@ -31,7 +31,12 @@ SECRETS = {
     "GITHUB_TOKEN": "ghp_0123456789abcdef0123",
     "DATABASE_PASSWORD": "hunter2-and-some-more-0987",
 }
-IDEA = {"expected_delta_ler": 0.004, "expected_cost_s": 20, "rationale": "cheap to find out", "dsl_hint": None}
+IDEA = {
+    "expected_delta_ler": 0.004,
+    "expected_cost_s": 20,
+    "rationale": "cheap to find out",
+    "dsl_hint": None,
+}
 WORDS = {
     "summary_1line": "The interval decides; nothing else was changed",
     "verdict": "ignore",
@@ -143,14 +148,23 @@ class World:
             "constraints": {"target_p": 0.01},
             "baseline_decoders": ["pymatching"],
             "classical_backend": "mwpm",
-            "eval_protocol": {"min_shots_train": 20_000, "min_shots_val": val_shots, "min_shots_verify": 20_000},
+            "eval_protocol": {
+                "min_shots_train": 20_000,
+                "min_shots_val": val_shots,
+                "min_shots_verify": 20_000,
+            },
         }
         self.env = self.workspace / "env.yaml"
         self.env.write_text(yaml.safe_dump(env))
         kept = ("LANG", "AUTOQEC_CACHE", "TMPDIR")
         self.environ = {name: os.environ[name] for name in kept if name in os.environ}
         self.environ |= {"PATH": f"{FAKES}{os.pathsep}{os.environ['PATH']}", "HOME": str(self.user)}
-        self.environ |= {"AUTOQEC_HOME": str(home), "OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1", **SECRETS}
+        self.environ |= {
+            "AUTOQEC_HOME": str(home),
+            "OMP_NUM_THREADS": "1",
+            "NUMBA_NUM_THREADS": "1",
+            **SECRETS,
+        }
 
     def run(self, *options: str) -> Finished:
         command = [sys.executable, "-m", "autoqec", "run", str(self.env), "--own-repository", *options]
@@ -202,5 +216,7 @@ def outside_fences(prompt: str) -> str:
     inside = "\n".join(found[2] for found in _FENCE.finditer(prompt))
     assert not re.search(r"<\s*/?\s*data-", inside), "a fence holds a tag"
     tags = re.findall(r"<\s*/?\s*data-[^\s>]*", rest)
-    assert all(tag == "<data-0123456789abcdef" for tag in tags), f"tags outside of fences: {tags}"  # the role's own text
+    assert all(tag == "<data-0123456789abcdef" for tag in tags), (
+        f"tags outside of fences: {tags}"
+    )  # the role's own text
     return rest

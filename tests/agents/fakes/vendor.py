@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import threading
 import time
@@ -10,17 +11,27 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+Plan = list[dict[str, Any]] | dict[str, list[dict[str, Any]]]
+"""Entries for all requests, or for those of each role."""
+
 
 class Vendor(ThreadingHTTPServer):
     """Each request takes the next entry of the plan, and the last one from then on."""
 
     daemon_threads = True
 
-    def __init__(self, plan: list[dict[str, Any]]) -> None:
+    def __init__(self, plan: Plan) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.plan = plan
         self.requests: list[dict[str, Any]] = []
         self.lock = threading.Lock()
+
+    def next_entry(self, body: dict[str, Any]) -> dict[str, Any]:
+        entries, before = self.plan, len(self.requests)
+        if isinstance(entries, dict):
+            role = role_of(body)
+            entries, before = entries[role], sum(role_of(sent["body"]) == role for sent in self.requests)
+        return entries[min(before, len(entries) - 1)]
 
     @property
     def url(self) -> str:
@@ -28,7 +39,7 @@ class Vendor(ThreadingHTTPServer):
 
 
 @contextmanager
-def serving(plan: list[dict[str, Any]]) -> Iterator[Vendor]:
+def serving(plan: Plan) -> Iterator[Vendor]:
     with Vendor(plan) as vendor:
         threading.Thread(target=vendor.serve_forever, args=(0.02,), daemon=True).start()
         yield vendor
@@ -45,7 +56,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
         with self.server.lock:
-            entry = self.server.plan[min(len(self.server.requests), len(self.server.plan) - 1)]
+            entry = self.server.next_entry(body)
             self.server.requests.append({"path": self.path, "headers": dict(self.headers), "body": body})
         if entry["do"] == "status":
             return self._send(
@@ -63,10 +74,11 @@ class _Handler(BaseHTTPRequestHandler):
             return None
         if entry["do"] == "drip":
             self._head(200, len(data))
-            for at in range(len(data)):
-                self.wfile.write(data[at : at + 1])
-                self.wfile.flush()
-                time.sleep(entry["pause"])
+            with contextlib.suppress(OSError):  # the client had enough
+                for at in range(len(data)):
+                    self.wfile.write(data[at : at + 1])
+                    self.wfile.flush()
+                    time.sleep(entry["pause"])
             return None
         if entry["do"] == "garbage":
             data = b"<html>gateway</html>"
@@ -88,6 +100,12 @@ class _Handler(BaseHTTPRequestHandler):
         }.items():
             self.send_header(name, value)
         self.end_headers()
+
+
+def role_of(body: dict[str, Any]) -> str:
+    """Whose system prompt a request has."""
+    system = body.get("system") or body["messages"][0]["content"]
+    return next(role for role in ("ideator", "coder", "analyst") if f"You are the {role.title()}" in system)
 
 
 def anthropic_shape(model: str, entry: dict[str, Any]) -> dict[str, Any]:
