@@ -72,8 +72,11 @@ def command(env_yaml: str, as_json: bool, dry_run: bool, resume: str | None, **o
     if dry_run:
         _dry_run(env_yaml, resume, options, as_json)
         return
-    steps = _resumed(env_yaml, resume, options) if resume else _begun(env_yaml, options)
-    author = make_author(steps.plan, steps.run.files)
+    steps, changes = _resumed(env_yaml, resume, options) if resume else (_begun(env_yaml, options), {})
+    author = make_author(steps.plan.model_copy(update=changes), steps.run.files)
+    if changes:
+        with steps.run.exclusive():
+            steps.replan(**changes)
     run_id = steps.run.run_id
     click.echo(f"Run {run_id}: {steps.run.files.path}", err=True)
     try:
@@ -91,7 +94,7 @@ def command(env_yaml: str, as_json: bool, dry_run: bool, resume: str | None, **o
 
 def _plan(options: dict[str, Any]) -> Plan:
     from autoqec.agents.proposers import OFFLINE
-    from autoqec.loop.authors import LLM, choose
+    from autoqec.loop.authors import NAMES, choose
     from autoqec.loop.plan import Plan
     from autoqec.runner.safety import default_memory_gb
 
@@ -105,10 +108,8 @@ def _plan(options: dict[str, Any]) -> Plan:
             else "leave one out",
         )
     name, why = choose("templates" if options["no_llm"] else asked)
-    if name not in (LLM, *OFFLINE):
-        raise InputError(
-            f"unknown proposer {name!r}", where="--proposer", mend=f"known: {', '.join((LLM, *OFFLINE))}"
-        )
+    if name not in NAMES:
+        raise InputError(f"unknown proposer {name!r}", where="--proposer", mend=f"known: {', '.join(NAMES)}")
     if why:
         click.echo(why, err=True)
     return Plan(
@@ -149,10 +150,9 @@ def _check_backends(plan: Plan) -> None:
         Roles(RunDir(folder), caps=Caps.for_budget(plan.budget_usd))
 
 
-def _resumed(env_yaml: str, run_id: str, options: dict[str, Any]) -> Steps:
-    """The run as it was planned; rounds and budgets may be changed."""
-    from autoqec.layout import runs_folder
-    from autoqec.loop.plan import save_plan
+def _resumed(env_yaml: str, run_id: str, options: dict[str, Any]) -> tuple[Steps, dict[str, Any]]:
+    """The run as it was planned, and what is to be changed of that: rounds and budgets may be. Writes nothing."""
+    from autoqec.layout import experiments_folder, runs_folder
     from autoqec.loop.steps import Steps
     from autoqec.orchestration.names import check_run_id
     from autoqec.orchestration.run import locate_env
@@ -164,6 +164,11 @@ def _resumed(env_yaml: str, run_id: str, options: dict[str, Any]) -> Steps:
         "--proposer": (options["proposer"], steps.plan.proposer),
         "--no-llm": (options["no_llm"] or None, steps.plan.is_smoke),
         "--run-id": (options["run_id"], run_id),
+        "--verify-shots": (options["verify_shots"], steps.plan.verify_shots),
+        "--own-repository": (
+            str(experiments_folder(Path.cwd()).resolve()) if options["own_repository"] else None,
+            str(Path(steps.run.info.repository).parent),
+        ),
     }
     for option, (asked, planned) in wrong.items():
         if asked is not None and asked != planned:
@@ -175,17 +180,24 @@ def _resumed(env_yaml: str, run_id: str, options: dict[str, Any]) -> Steps:
         for name in ("rounds", "budget_usd", "budget_minutes")
         if options[name] is not None
     }
-    if changes:
-        with steps.run.exclusive():
-            steps = Steps(steps.run, steps.plan.model_copy(update=changes))
-            save_plan(steps.run.files, steps.plan)
-    return steps
+    if changes.get("rounds", 0) > steps.plan.rounds:
+        click.echo(
+            f"Verifications share one error budget that was planned for {steps.plan.rounds} rounds: what they left of it "
+            "is all that the further ones have.",
+            err=True,
+        )
+    return steps, changes
 
 
 def _dry_run(env_yaml: str, resume: str | None, options: dict[str, Any], as_json: bool) -> None:
     from autoqec.loop.preview import preview
 
-    found = preview(env_yaml, _resumed(env_yaml, resume, options).plan if resume else _plan(options))
+    if resume:
+        steps, changes = _resumed(env_yaml, resume, options)
+        plan = steps.plan.model_copy(update=changes)
+    else:
+        plan = _plan(options)
+    found = preview(env_yaml, plan)
     if as_json:
         print_json(found)
         return

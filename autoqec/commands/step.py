@@ -84,23 +84,29 @@ def _read(path: Path | None, model: type[BaseModel]) -> Any:
 @command.command()
 @click.argument("env_yaml", metavar="ENV", required=False)
 @click.option("--rounds", type=click.IntRange(min=1), help="Rounds in all. Default: 10.")
-@click.option("--profile", type=click.Choice(("dev", "prod")), default="dev", show_default=True)
-@click.option("--budget-minutes", type=click.FloatRange(min=0, min_open=True))
+@click.option("--profile", type=click.Choice(("dev", "prod")), help="Budgets of a round. Default: dev.")
+@click.option(
+    "--budget-minutes", type=click.FloatRange(min=0, min_open=True), help="Most time that rounds may take."
+)
 @click.option("--verify-shots", type=click.IntRange(min=1), help="Least shots per p of a verification.")
 @click.option("--run-id", metavar="RUN_ID", help="Name the run: all its seeds are derived from its id.")
 @click.option(
     "--own-repository", is_flag=True, help="Keep the branches in .autoqec/, not in AutoQEC's checkout."
 )
 @click.option(
-    "--run", "run_dir", type=click.Path(path_type=Path), help="Take up this run instead of making one."
+    "--run",
+    "run_dir",
+    type=click.Path(path_type=Path),
+    help="Take up this run instead of making one; --rounds and --budget-minutes change its plan.",
 )
-def begin(env_yaml: str | None, run_dir: Path | None, rounds: int | None, **options: Any) -> None:
+def begin(env_yaml: str | None, run_dir: Path | None, **options: Any) -> None:
     """Make a run for ENV, or take one up; what a crash left is mended."""
     from autoqec.errors import InputError
     from autoqec.loop import chat
     from autoqec.loop.plan import CHAT, Plan
     from autoqec.loop.steps import Steps
     from autoqec.orchestration.repository import open_default, open_workspace
+    from autoqec.orchestration.run import locate_env
     from autoqec.runner.safety import default_memory_gb
 
     if (env_yaml is None) == (run_dir is None):
@@ -108,14 +114,36 @@ def begin(env_yaml: str | None, run_dir: Path | None, rounds: int | None, **opti
             "begin takes an environment or a run", where="ENV, --run", mend="give one of the two"
         )
     if run_dir is not None or env_yaml is None:
-        _take(run_dir or Path(), chat.begin)
+        _take_up(run_dir or Path(), {name: value for name, value in options.items() if value})
         return
+    locate_env(env_yaml)  # before a repository is made
     open_repository = open_workspace if options.pop("own_repository") else open_default
     run_id = options.pop("run_id")
-    plan = Plan(rounds=rounds or 10, proposer=CHAT, memory_gb=default_memory_gb(), **options)
+    wanted = {"rounds": 10, **{name: value for name, value in options.items() if value is not None}}
+    plan = Plan(proposer=CHAT, memory_gb=default_memory_gb(), **wanted)
     steps = Steps.begin(Path.cwd(), env_yaml, open_repository(Path.cwd()), plan, run_id)
     with steps.run.exclusive():
         print_json(chat.begin(steps))
+
+
+def _take_up(run_dir: Path, options: dict[str, Any]) -> None:
+    from autoqec.errors import InputError
+    from autoqec.loop import chat
+
+    fixed = [f"--{name.replace('_', '-')}" for name in options if name not in ("rounds", "budget_minutes")]
+    if fixed:
+        raise InputError(
+            "a run keeps what it was begun with",
+            where=", ".join(fixed),
+            mend="with --run, only --rounds and --budget-minutes may be given",
+        )
+
+    def take(steps: Steps) -> dict[str, Any]:
+        if options:
+            steps.replan(**options)
+        return chat.begin(steps)
+
+    _take(run_dir, take)
 
 
 @command.command()
@@ -134,7 +162,9 @@ def context(role: Any, run_dir: Path, number: int | None) -> None:
 @command.command()
 @_run
 @_answer(required=True)
-@click.option("--attempt", help="UUID of the attempt: the same one again finds the round it began.")
+@click.option(
+    "--attempt", help="`attempt` of the Ideator's context: the same one again finds the round it began."
+)
 def propose(run_dir: Path, answer: Path, attempt: str | None) -> None:
     """Begin a round with the Ideator's answer, and make its worktree."""
     from autoqec.agents.schemas import IdeatorResponse

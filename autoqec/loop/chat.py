@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shlex
 from typing import Any
+from uuid import NAMESPACE_OID, uuid5
 
 from autoqec.agents.analyst import analyse, check_words
 from autoqec.agents.answers import wire_schema
@@ -21,8 +22,8 @@ from autoqec.layout import ExperimentDir
 from autoqec.loop.plan import CHAT
 from autoqec.loop.research import bring_in_order, results
 from autoqec.loop.steps import Progress, Steps
+from autoqec.orchestration import scope
 from autoqec.orchestration.lifecycle import RoundLifecycle
-from autoqec.orchestration.subprocess_runner import SubprocessRunner
 
 Json = dict[str, Any]
 
@@ -43,27 +44,34 @@ def begin(steps: Steps) -> Json:
 
 
 def context(steps: Steps, role: Role, number: int | None) -> Json:
-    """What a subagent is told. number: the round in flight, for the Coder and the Analyst."""
+    """What a subagent is told. number: the round in flight, for the Coder and the Analyst.
+
+    attempt: of the Ideator's round, to be given to `propose`: the same until that round is begun.
+    """
     message = {"ideator": _for_ideator, "coder": _for_coder, "analyst": _for_analyst}[role](steps, number)
-    return {
+    told = {
         "role": role,
         "round": number,
         "instructions": role_prompt(role).text,
         "message": message,
         "schema": wire_schema(RESPONSES[role]),
     }
+    return told | {"attempt": _next_attempt(steps)} if role == "ideator" else told
 
 
 def propose(steps: Steps, said: IdeatorResponse, attempt: str | None) -> Json:
+    if steps.plan.proposer != CHAT:
+        raise InputError(
+            f"{steps.plan.proposer} proposes the rounds of this run",
+            where=str(steps.run.files.path),
+            mend=f"go on with autoqec run {steps.run.info.env} --resume {steps.run.run_id}",
+        )
     done = None if attempt is None else steps.run.history.of_attempt(attempt)
     if done is not None:
         return _over(steps, done)
-    if steps.now.rounds_done() >= steps.plan.rounds:
-        raise InputError(
-            f"all {steps.plan.rounds} rounds of the plan are done",
-            where="propose",
-            mend="end the run, or plan more",
-        )
+    flying = [lifecycle.journal.round_attempt_id for lifecycle in RoundLifecycle.in_flight(steps.run)]
+    if attempt not in flying:
+        _check_budget(steps, len(flying))
     lifecycle = steps.propose(said, origin={"proposer": CHAT}, attempt=attempt)
     return _where(lifecycle)
 
@@ -78,20 +86,27 @@ def code(steps: Steps, number: int, said: CoderResponse | None) -> Json:
             raise InputError("only a pure compose round needs no Coder", where="--in", mend="give the answer")
         status, reason = steps.commit(lifecycle)
     else:
+        if lifecycle.journal.compose_mode == "pure":
+            raise InputError(
+                "a pure compose round is the merge itself", where="--in", mend="leave the answer out"
+            )
         if lifecycle.journal.commit_sha is None and not lifecycle.is_over:
             ConfigCheck(steps.now.context(number), sends_back=False)(said)
         status, reason = steps.code(lifecycle, said, is_final=False)
+    if status == "committed" and (refused := _out_of_scope(steps, lifecycle)) is not None:
+        status, reason = "refused", refused
     answer = {"round": number, "status": status, "reason": reason}
     if status == "committed":
+        if not lifecycle.journal.training:
+            lifecycle.worktree.reset(lifecycle.name.branch)
         config = lifecycle.hand_out()
-        runner = SubprocessRunner(wall_clock_s=steps.plan.wall_clock_s, memory_gb=steps.plan.memory_gb)
         worktree = shlex.quote(str(lifecycle.worktree.path))
         record = ExperimentDir(lifecycle.worktree.path).record(steps.run.run_id, number)
         answer |= {
             "commit_sha": lifecycle.journal.commit_sha,
             "config": str(record.config),
             "round_dir": str(lifecycle.files.path),
-            "command": f"cd {worktree} && PYTHONPATH={worktree} {shlex.join(runner.command(config))}",
+            "command": f"cd {worktree} && PYTHONPATH={worktree} {shlex.join(steps.runner().command(config))}",
         }
     return answer
 
@@ -120,7 +135,7 @@ def analysed(steps: Steps, number: int, said: AnalystResponse | None) -> Json:
     lifecycle = steps.round(number)
     checked = None
     if said is not None:
-        row, now = steps.row_so_far(lifecycle), steps.now.context(number)
+        row, now = steps.result(lifecycle), steps.now.context(number)
         checked = check_words(said, row, now.pareto, row.get("dsl_config"))
     return {"round": number, **steps.analyse(lifecycle, checked)}
 
@@ -158,7 +173,8 @@ def abandon(steps: Steps, number: int, reason: str) -> Json:
 
 
 def record(steps: Steps, number: int) -> Json:
-    row = steps.recorded(number)
+    is_flying = any(lifecycle.name.round == number for lifecycle in RoundLifecycle.in_flight(steps.run))
+    row = None if is_flying else steps.recorded(number)
     return row if row is not None else steps.record(steps.round(number))
 
 
@@ -169,6 +185,44 @@ def end(steps: Steps) -> Json:
         "in_flight": [_where(lifecycle) for lifecycle in RoundLifecycle.in_flight(steps.run)],
         "next": [f"autoqec pareto {folder}", f"autoqec review {folder}", f"autoqec package-run {folder}"],
     }
+
+
+def _next_attempt(steps: Steps) -> str:
+    return str(
+        uuid5(NAMESPACE_OID, f"{steps.run.info.created_at} {steps.run.run_id} {steps.run.next_round()}")
+    )
+
+
+def _check_budget(steps: Steps, in_flight: int) -> None:
+    """Whether the plan has room for one more round."""
+    left = steps.now.seconds_left()
+    if steps.now.rounds_done() + in_flight >= steps.plan.rounds:
+        said = f"all {steps.plan.rounds} rounds of the plan are done or in flight"
+        mend = (
+            "finish those in flight, end the run, or plan more: autoqec step begin --run RUN_DIR --rounds N"
+        )
+    elif left is not None and left <= 0:
+        said = f"the budget of {steps.plan.budget_minutes:g} minutes is used up"
+        mend = "end the run, or give it more: autoqec step begin --run RUN_DIR --budget-minutes M"
+    else:
+        return
+    raise InputError(said, where="propose", mend=mend)
+
+
+def _out_of_scope(steps: Steps, lifecycle: RoundLifecycle) -> str | None:
+    """Why a committed round is not trained; its row says so then."""
+    journal = lifecycle.journal
+    bad = scope.violations(
+        lifecycle.git,
+        steps.run.info.base_commit,
+        journal.parents,
+        journal.commit_sha or "",
+        lifecycle.name,
+        is_pure=journal.compose_mode == "pure",
+    )
+    if bad:
+        steps.train(lifecycle)  # which refuses it before any process starts
+    return str((lifecycle.journal.row or {}).get("status_reason")) if bad else None
 
 
 def _where(lifecycle: RoundLifecycle) -> Json:
@@ -222,7 +276,7 @@ def _for_coder(steps: Steps, number: int | None) -> str:
 
 def _for_analyst(steps: Steps, number: int | None) -> str:
     lifecycle = steps.round(_given(number, "analyst"))
-    now, row = steps.now.context(lifecycle.name.round), steps.row_so_far(lifecycle)
+    now, row = steps.now.context(lifecycle.name.round), steps.result(lifecycle)
     verdict = analyse(row, now.pareto).model_dump(mode="json")
     files = lifecycle.files
     return analyst_context(now, row=row, verdict=verdict, train_log=files.train_log, output=files.output)

@@ -16,13 +16,16 @@ from autoqec.layout import RunDir
 DEV_VERIFY_SHARE = 0.2
 """Of `min_shots_verify` in a dev run, which says so in its log; prod honours all of it."""
 
+WALL_CLOCK_S = {"dev": 1800.0, "prod": 7200.0}
+"""Of one round: what its profile gives to training, and as much again for start and validation."""
+
 CHAT = "chat"
 """The proposer of a run whose answers come from outside, through `autoqec step`."""
 
 
 class Plan(BaseModel):
     """rounds: in all, resumed or not. is_smoke: random templates without analyst's log, verification and verified front.
-    memory_gb: what a training batch may need, fixed when the run began. wall_clock_s: of one round.
+    memory_gb: what a training batch may need, fixed when the run began. wall_clock_s: of one round; by default its profile's.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
@@ -35,7 +38,12 @@ class Plan(BaseModel):
     budget_minutes: float | None = Field(default=None, gt=0)
     budget_usd: Decimal | None = Field(default=None, ge=0)
     memory_gb: float = Field(gt=0)
-    wall_clock_s: float = Field(default=1800.0, gt=0)
+    wall_clock_s: float | None = Field(default=None, gt=0)
+
+    @property
+    def round_s(self) -> float:
+        """Seconds after which a round is killed."""
+        return self.wall_clock_s or WALL_CLOCK_S[self.profile]
 
     def shots_verify(self, protocol: EvalProtocol) -> int:
         share = DEV_VERIFY_SHARE if self.profile == "dev" else 1.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -39,9 +40,11 @@ class Outcome:
     stopped: str | None
 
 
-def bring_in_order(steps: Steps) -> Report:
-    """Start-up reconciliation; the caller holds the run."""
-    report = reconcile(steps.run)
+def bring_in_order(steps: Steps, spent_usd: Callable[[int], float | None] = lambda _: None) -> Report:
+    """Start-up reconciliation; the caller holds the run. spent_usd: what the answers of a round cost."""
+    for lifecycle in RoundLifecycle.in_flight(steps.run):
+        _note_rest(lifecycle)
+    report = reconcile(steps.run, record=lambda over: steps.record(over, cost_usd=spent_usd(over.name.round)))
     if report.pauses:
         raise Paused(
             "; ".join(report.pauses),
@@ -50,6 +53,15 @@ def bring_in_order(steps: Steps) -> Report:
         )
     notebook.publish(steps.run, steps.plan, steps.now.context())
     return report
+
+
+def _note_rest(lifecycle: RoundLifecycle) -> None:
+    """The time since the last sign of life of a round that a process left in flight: it is none of its budget."""
+    journal, files = lifecycle.run.files.journal(lifecycle.name.round), lifecycle.files
+    seen = [path.stat().st_mtime for path in (journal, files.path, files.train_log) if path.exists()]
+    passed = time.time() - max(seen)
+    rested = float(lifecycle.journal.details.get("rested_s") or 0.0)
+    lifecycle.note(rested_s=round(rested + max(passed, 0.0), 1))
 
 
 class Loop:
@@ -63,7 +75,7 @@ class Loop:
 
     def run(self) -> Outcome:
         with self.steps.run.exclusive():
-            report = bring_in_order(self.steps)
+            report = bring_in_order(self.steps, self.author.spent_usd)
             self._event("in order", {"actions": report.actions, "in_flight": report.in_flight})
             for lifecycle in RoundLifecycle.in_flight(self.steps.run):
                 self._finish(lifecycle)
@@ -115,6 +127,8 @@ class Loop:
         return row
 
     def _code(self, lifecycle: RoundLifecycle) -> None:
+        if self.steps.end_failed(lifecycle):
+            return
         worktree = lifecycle.prepare()
         if lifecycle.is_over or worktree is None:
             return
@@ -124,6 +138,7 @@ class Loop:
         details = lifecycle.journal.details
         said, origin = details.get("coder"), None
         if said is None:
+            lifecycle.worktree.reset(lifecycle.name.branch)  # what a killed Coder left half edited
             context = self.steps.now.context(lifecycle.name.round)
             try:
                 code = self.author.code(context, IdeatorResponse.model_validate(details["idea"]), worktree)
@@ -153,7 +168,8 @@ def results(steps: Steps) -> dict[str, Any]:
     front = [member.model_dump(mode="json") for member in read_front(run.files.path)]
     by_round = {row["round"]: row for row in rows}
     for member in front:
-        member["ratio"] = (by_round[member["round"]].get("verification") or {}).get("ratio")
+        row = by_round.get(member["round"], {})  # none yet, of a round that was killed on its way to history
+        member["ratio"] = (row.get("verification") or {}).get("ratio")
     verdicts: dict[str, int] = {}
     for row in rows:
         said = str(row.get("verdict") or row["status"])

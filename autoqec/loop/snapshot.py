@@ -74,9 +74,9 @@ def rounds_of(rows: Sequence[Row]) -> list[Row]:
 
 
 def seconds_of(row: Row) -> float:
-    """From a round's proposal to its row; 0 where the clock was set back."""
+    """From a round's proposal to its row, without what it lay between two processes; 0 where the clock was set back."""
     started, finished = row.get("started_at"), row.get("finished_at")
     if not started or not finished:
         return 0.0
     passed = datetime.fromisoformat(finished) - datetime.fromisoformat(started)
-    return max(passed.total_seconds(), 0.0)
+    return max(passed.total_seconds() - float(row.get("rested_s") or 0.0), 0.0)

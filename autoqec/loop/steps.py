@@ -19,7 +19,7 @@ from autoqec.agents.fences import one_line
 from autoqec.agents.proposal import BASELINE
 from autoqec.agents.schemas import CoderResponse, IdeatorResponse
 from autoqec.decoders.dsl_schema import PredecoderDSL, canonical_dict, canonical_hash
-from autoqec.errors import InputError
+from autoqec.errors import AutoQECError, InputError
 from autoqec.eval.pareto import Admission, admit, read_front
 from autoqec.eval.schema import VerifyReport
 from autoqec.eval.verify import VerifyOptions, verify_together
@@ -30,11 +30,11 @@ from autoqec.layout import RunDir, runs_folder
 from autoqec.loop import notebook
 from autoqec.loop.plan import Plan, read_plan, save_plan
 from autoqec.loop.snapshot import Snapshots, rounds_of
-from autoqec.loop.verified import front_row, verification_of
+from autoqec.loop.verified import front_row, report_left, verification_of
 from autoqec.orchestration.lifecycle import RoundLifecycle
 from autoqec.orchestration.names import check_run_id, slug_of
 from autoqec.orchestration.repository import MODULES, Repository
-from autoqec.orchestration.run import Proposal, Run
+from autoqec.orchestration.run import Proposal, Run, locate_env
 from autoqec.orchestration.subprocess_runner import Runner, SubprocessRunner
 
 NO_HYPOTHESIS = "no hypothesis"
@@ -61,6 +61,12 @@ class Steps:
         made = None if run_id is None else RunDir(runs_folder(workspace) / check_run_id(run_id))
         if made is not None and made.about.exists() and not made.plan.exists():
             run = Run.open(made.path)
+            if (run.info.env, run.info.training_profile) != (locate_env(env)[0], plan.profile):
+                raise InputError(
+                    f"was begun for {run.info.env} with profile {run.info.training_profile}",
+                    where=str(made.path),
+                    mend="choose another run id",
+                )
         else:
             run = Run.create(workspace, env, repository, training_profile=plan.profile, run_id=run_id)
         save_plan(run.files, plan)
@@ -70,6 +76,12 @@ class Steps:
     def open(cls, folder: Path) -> Steps:
         run = Run.open(folder)
         return cls(run, read_plan(run.files))
+
+    def replan(self, **changes: Any) -> None:
+        """Other rounds or budgets than those that the run was begun with; the caller holds the run."""
+        self.plan = self.plan.model_copy(update=changes)
+        self.now = Snapshots(self.run, self.plan)
+        save_plan(self.run.files, self.plan)
 
     def round(self, number: int) -> RoundLifecycle:
         """The round in flight with this number."""
@@ -125,15 +137,25 @@ class Steps:
     def fail(self, failure: RoleFailure, lifecycle: RoundLifecycle | None = None) -> RoundLifecycle:
         """Ends a round for which a role had no answer; without one, a round that says so."""
         said = failure.row()
-        reason = f"the {said['role']} gave no answer ({said['kind']}): {said['reason']}"
         if lifecycle is None:
             proposal = Proposal(
-                hypothesis=NO_HYPOTHESIS, slug=slug_of(f"no {said['role']}"), fork_from=BASELINE
+                hypothesis=NO_HYPOTHESIS,
+                slug=slug_of(f"no {said['role']}"),
+                fork_from=BASELINE,
+                details={"role_failure": said},
             )
             lifecycle = RoundLifecycle.begin(self.run, proposal)
-        lifecycle.note(role_failure=said)
-        lifecycle.abandon(reason)
+        else:
+            lifecycle.note(role_failure=said)
+        self.end_failed(lifecycle)
         return lifecycle
+
+    def end_failed(self, lifecycle: RoundLifecycle) -> bool:
+        """Ends a round if a role's failure is on record for it; a killed process may have come no further than that."""
+        said = lifecycle.journal.details.get("role_failure")
+        if said is not None:
+            lifecycle.abandon(f"the {said['role']} gave no answer ({said['kind']}): {said['reason']}")
+        return said is not None
 
     def code(
         self,
@@ -179,11 +201,14 @@ class Steps:
     def train(self, lifecycle: RoundLifecycle) -> None:
         if lifecycle.is_over:
             return
-        left = self.now.seconds_left()
-        limit = self.plan.wall_clock_s if left is None else max(60.0, min(self.plan.wall_clock_s, left))
-        runner = SubprocessRunner(wall_clock_s=limit, memory_gb=self.plan.memory_gb)
-        lifecycle.train(self._runner or runner)
+        lifecycle.train(self._runner or self.runner())
         lifecycle.point()
+
+    def runner(self) -> SubprocessRunner:
+        """`run-round` in the round's worktree, for as long as the plan and its budget allow."""
+        left = self.now.seconds_left()
+        limit = self.plan.round_s if left is None else max(60.0, min(self.plan.round_s, left))
+        return SubprocessRunner(wall_clock_s=limit, memory_gb=self.plan.memory_gb)
 
     def row_so_far(self, lifecycle: RoundLifecycle) -> dict[str, Any]:
         """What is known about a trained round, as history will say it."""
@@ -193,15 +218,19 @@ class Steps:
         )
         return {**lifecycle.journal.details, **config, **(lifecycle.journal.row or {})}
 
+    def result(self, lifecycle: RoundLifecycle) -> dict[str, Any]:
+        """The same, of a round that has one."""
+        if lifecycle.journal.row is None:
+            raise InputError(
+                f"round {lifecycle.name.round} has no result yet", where="analyse", mend="train it first"
+            )
+        return self.row_so_far(lifecycle)
+
     def analyse(self, lifecycle: RoundLifecycle, checked: Checked | None = None) -> dict[str, Any]:
         """The analysis on record; `checked` is taken if there is none yet, else the rule's."""
         found: dict[str, Any] | None = lifecycle.journal.details.get("analysis")
         if found is None:
-            if lifecycle.journal.row is None:
-                raise InputError(
-                    f"round {lifecycle.name.round} has no result yet", where="analyse", mend="train it first"
-                )
-            row, front = self.row_so_far(lifecycle), self.now.context(lifecycle.name.round).pareto
+            row, front = self.result(lifecycle), self.now.context(lifecycle.name.round).pareto
             checked = checked or Checked(analyse(row, front))
             found = {**checked.response.model_dump(mode="json"), "corrections": list(checked.corrections)}
             lifecycle.note(analysis=found)
@@ -216,9 +245,13 @@ class Steps:
             return written_report(files.path)
         if details.get("verify_error") is not None:
             return None
+        report = report_left(files.path, is_composed=isinstance(lifecycle.journal.fork_from, list))
+        if report is not None:
+            lifecycle.note(report_sha256=sha256_file(files.report))
+            return report
         options = VerifyOptions(
             shots=self.plan.shots_verify(self.now.env.spec.eval_protocol),
-            rounds=max(self.plan.rounds, 1),
+            rounds=self.plan.rounds,
             repo=self.run.repository.root,
             base=self.run.info.base_commit,
             progress=progress,
@@ -226,7 +259,7 @@ class Steps:
         folders = [files.path, *self._parents(lifecycle)]
         try:
             report = verify_together(folders, self.now.env, options)[0]
-        except InputError as error:
+        except AutoQECError as error:
             lifecycle.note(verify_error=str(error))
             return None
         lifecycle.note(report_sha256=sha256_file(files.report))

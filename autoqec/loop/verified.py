@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from autoqec.errors import AutoQECError
 from autoqec.eval.pareto import Admission, ParetoRow, row_of
 from autoqec.eval.schema import VerifyReport
+from autoqec.eval.written import written_report
 from autoqec.orchestration.journal import Journal
 from autoqec.runner.schema import canonical_fork
 
@@ -30,6 +32,17 @@ def front_row(report: VerifyReport, journal: Journal, trained: str) -> ParetoRow
         config_sha256=trained,
         checkpoint_sha256=report.checkpoint_sha256,
     )
+
+
+def report_left(round_dir: Path, *, is_composed: bool) -> VerifyReport | None:
+    """The verifier's own report on the checkpoint there, of a process that was killed before it could say so: another
+    verification would be one more confirmation of the run's few."""
+    try:
+        report = written_report(round_dir)
+    except AutoQECError:
+        return None
+    is_whole = report.composition is not None or not is_composed
+    return report if report.bundle_kind == "confirm" and is_whole else None
 
 
 def verification_of(report: VerifyReport | None, admission: Admission | None) -> dict[str, Any] | None:

@@ -36,14 +36,19 @@ class Report:
     in_flight: list[str] = field(default_factory=list)
 
 
-def reconcile(run: Run, *, dry_run: bool = False) -> Report:
-    """Brings the run in order. The caller holds `run.exclusive()`."""
-    return _Reconciliation(run, dry_run).go()
+def reconcile(
+    run: Run,
+    *,
+    dry_run: bool = False,
+    record: Callable[[RoundLifecycle], object] = RoundLifecycle.record,
+) -> Report:
+    """Brings the run in order. The caller holds `run.exclusive()`. record: of a round that had ended without a row."""
+    return _Reconciliation(run, dry_run, record).go()
 
 
 class _Reconciliation:
-    def __init__(self, run: Run, dry_run: bool) -> None:
-        self.run, self.dry_run = run, dry_run
+    def __init__(self, run: Run, dry_run: bool, record: Callable[[RoundLifecycle], object]) -> None:
+        self.run, self.dry_run, self.record = run, dry_run, record
         self.git = run.repository.git
         self.report = Report()
         self.prefix = f"exp/{run.run_id}/"
@@ -88,7 +93,7 @@ class _Reconciliation:
         journal = lifecycle.journal
         name = f"round {lifecycle.name.round}"
         if lifecycle.is_over and lifecycle.stage != "recorded":
-            self._do("record_round", name, lifecycle.record)
+            self._do("record_round", name, partial(self.record, lifecycle))
         if lifecycle.stage == "recorded":
             self._do("close_round", name, lifecycle.close)
             return

@@ -17,7 +17,7 @@ from autoqec.orchestration.run import Run
 from autoqec.orchestration.worktrees import Limits
 
 RUN_ID = "20260102-030405"
-TIMES = ("started_at", "finished_at", "created_at", "begun_at")
+TIMES = ("started_at", "finished_at", "created_at", "begun_at", "rested_s")
 
 
 def plan(**changes: Any) -> Plan:

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from offline_world import RUN_ID, plan, play, steps, without_times
 
 from autoqec.agents.schemas import AnalystResponse, CoderResponse, IdeatorResponse
+from autoqec.commands import main
 from autoqec.errors import InputError
 from autoqec.loop import chat
 from autoqec.loop.plan import CHAT
@@ -126,6 +128,11 @@ def test_an_answer_that_cannot_be_carried_out_changes_nothing(tmp_path: Path) ->
         chat.code(taken, 1, CODE.model_copy(update={"tier": "2"}))
     with pytest.raises(InputError, match="no config yet"):
         chat.train(taken, 1)
+    words = AnalystResponse(summary_1line="early", verdict="ignore", next_hypothesis_seed="wait")
+    with pytest.raises(InputError, match="no result yet"):
+        chat.analysed(taken, 1, words)
+    with pytest.raises(InputError, match="no result yet"):
+        chat.context(taken, "analyst", 1)
     with pytest.raises(InputError, match="not in flight"):
         chat.code(taken, 9, CODE)
     assert taken.round(1).stage == "prepared"
@@ -150,6 +157,48 @@ def test_a_round_that_gets_no_config_can_be_given_up(tmp_path: Path) -> None:
         chat.abandon(taken, 2, "too late")
 
 
+def test_the_attempt_of_a_context_makes_proposing_repeatable(tmp_path: Path) -> None:
+    taken = steps(tmp_path, plan(rounds=2, proposer=CHAT))
+    attempt = chat.context(taken, "ideator", None)["attempt"]
+    assert chat.context(taken, "ideator", None)["attempt"] == attempt
+    first, second = (chat.propose(taken, IDEA, attempt) for _ in range(2))
+    assert first == second
+    assert first["round_attempt_id"] == attempt
+    assert chat.context(taken, "ideator", None)["attempt"] != attempt
+    taken.replan(rounds=1)
+    with pytest.raises(InputError, match="done or in flight"):
+        chat.propose(taken, IDEA, None)
+
+
+def test_a_branch_out_of_scope_is_refused_before_a_training_is_handed_out(tmp_path: Path) -> None:
+    taken = steps(tmp_path, plan(rounds=1, proposer=CHAT))
+    worktree = Path(chat.propose(taken, IDEA, ATTEMPT)["worktree"])
+    (worktree / "autoqec" / "runner" / "train.py").write_text("CHANGED = True\n")
+    answer = chat.code(taken, 1, CODE)
+    assert answer["status"] == "refused"
+    assert "autoqec/runner/train.py" in answer["reason"]
+    assert "command" not in answer
+    assert chat.record(taken, 1)["status"] == "compile_error"
+
+
+def test_a_record_that_was_cut_off_is_finished(tmp_path: Path) -> None:
+    taken = steps(tmp_path, plan(rounds=1, proposer=CHAT))
+    chat.propose(taken, IDEA, ATTEMPT)
+    chat.code(taken, 1, CODE)
+    chat.train(taken, 1)
+    chat.analysed(taken, 1, None)
+    taken.round(1).record(verdict="ignore")  # killed before its worktree was removed
+    row = chat.record(taken, 1)
+    assert not taken.run.journals()
+    assert chat.record(taken, 1) == row
+
+
+def test_a_run_of_a_proposer_takes_no_proposals_of_a_chat(tmp_path: Path) -> None:
+    taken = steps(tmp_path, plan(rounds=1, proposer="templates"))
+    with pytest.raises(InputError, match="templates proposes"):
+        chat.propose(taken, IDEA, None)
+
+
 def test_words_that_the_metrics_do_not_support_are_put_right(tmp_path: Path) -> None:
     taken = steps(tmp_path, plan(rounds=1, proposer=CHAT))
     chat.propose(taken, IDEA, None)
@@ -171,3 +220,21 @@ def test_a_run_of_a_chat_goes_on_after_its_folder_was_moved_nowhere_else(tmp_pat
     again = Steps.open(tmp_path / "runs" / RUN_ID)
     assert chat.begin(again)["in_flight"][0]["round_attempt_id"] == ATTEMPT
     assert chat.code(again, 1, CODE)["status"] == "committed"
+
+
+def test_what_a_run_was_begun_with_stays_and_a_dry_run_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken = steps(tmp_path, plan(rounds=1, proposer="templates"))
+    monkeypatch.chdir(tmp_path)
+    before = taken.run.files.plan.read_bytes()
+    resume = ["run", "surface_d3_depol", "--resume", RUN_ID]
+    shown = CliRunner().invoke(main, [*resume, "--rounds", "9", "--dry-run", "--json"])
+    assert shown.exit_code == 0, shown.output
+    for wrong in (["--verify-shots", "5"], ["--own-repository"], ["--proposer", "optuna"]):
+        assert CliRunner().invoke(main, [*resume, "--rounds", "9", *wrong]).exit_code == 2
+    step = ["step", "begin", "--run", str(taken.run.files.path)]
+    assert CliRunner().invoke(main, [*step, "--profile", "prod"]).exit_code == 2
+    assert taken.run.files.plan.read_bytes() == before
+    assert CliRunner().invoke(main, [*step, "--rounds", "3"]).exit_code == 0
+    assert Steps.open(taken.run.files.path).plan.rounds == 3

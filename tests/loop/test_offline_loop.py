@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import time
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -19,7 +21,10 @@ from autoqec.errors import AutoQECError
 from autoqec.layout import ExperimentDir, RoundDir
 from autoqec.loop.authors import Code, Idea
 from autoqec.loop.research import Paused
+from autoqec.loop.steps import NO_HYPOTHESIS
+from autoqec.orchestration.lifecycle import RoundLifecycle
 from autoqec.orchestration.pointer import read_pointer
+from autoqec.orchestration.run import Proposal
 
 CONFIG = {
     "type": "neural_bp",
@@ -194,6 +199,44 @@ def test_a_role_without_an_answer_is_a_row_and_the_run_goes_on(tmp_path: Path) -
         assert "refusal" in row["status_reason"]
         assert row["branch"] is None
     assert uncoded["hypothesis"] == "wider"
+
+
+def test_a_failure_that_was_noted_before_a_kill_is_recorded_after_it(tmp_path: Path) -> None:
+    taken = steps(tmp_path, plan(rounds=1))
+    said = {"role": "ideator", "kind": "refusal", "reason": "it will not"}
+    proposal = Proposal(hypothesis=NO_HYPOTHESIS, slug="no-ideator", details={"role_failure": said})
+    RoundLifecycle.begin(taken.run, proposal)
+    taken, outcome = play(tmp_path, plan(rounds=1), Script({"config": changed(5)}))
+    (row,) = taken.run.history.rows()
+    assert outcome.rounds == 1
+    assert "refusal" in row["status_reason"]
+    assert row["branch"] is None
+
+
+def test_what_a_killed_coder_left_half_edited_is_not_committed(tmp_path: Path) -> None:
+    taken = steps(tmp_path, plan(rounds=1))
+    idea = IdeatorResponse(hypothesis="shorter", expected_delta_ler=0.0, expected_cost_s=1, rationale="cheap")
+    worktree = taken.propose(idea, origin={}).worktree.path
+    (worktree / "autoqec/decoders/modules/half.py").write_text("def half(")
+    taken, _ = play(tmp_path, plan(rounds=1), Script({"config": changed(5)}))
+    (row,) = taken.run.history.rows()
+    assert row["status"] == "ok"
+    assert taken.run.repository.git.file_at(row["commit_sha"], "autoqec/decoders/modules/half.py") is None
+
+
+def test_rest_between_two_processes_is_not_in_the_budget(tmp_path: Path) -> None:
+    wanted = plan(rounds=1, budget_minutes=30)
+    taken = steps(tmp_path, wanted)
+    idea = IdeatorResponse(hypothesis="shorter", expected_delta_ler=0.0, expected_cost_s=1, rationale="cheap")
+    journal = taken.run.files.journal(taken.propose(idea, origin={}).name.round)
+    hours_ago = time.time() - 5 * 3600
+    data = json.loads(journal.read_text())
+    data["started_at"] = datetime.fromtimestamp(hours_ago, UTC).isoformat()
+    journal.write_text(json.dumps(data))
+    os.utime(journal, (hours_ago, hours_ago))
+    taken, _ = play(tmp_path, wanted, Script({"config": changed(5)}))
+    assert taken.run.history.rows()[0]["rested_s"] > 4 * 3600
+    assert (taken.now.seconds_left() or 0.0) > 0
 
 
 def test_a_conflict_of_parents_is_a_row_with_its_files(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ VERDICTS = {0, 3, 4}
 
 
 def test_fences_and_values_are_found() -> None:
-    assert len(commands_of("autoqec-run")) == 13
+    assert len(commands_of("autoqec-run")) == 14
     assert "COMMAND" in commands_of("autoqec-run")
     assert placeholders_of("autoqec step run --run RUN_DIR --in RUN_DIR/a_N.json --round N") == {
         "RUN_DIR",
@@ -141,6 +141,8 @@ def run(shell: Shell) -> dict[str, Any]:
             values["RUN_DIR"] = answer["run_dir"]
         elif step == "code":
             values["COMMAND"] = answer["command"]
+        elif step == "context ideator":
+            values["ATTEMPT"] = answer["attempt"]
     return {"values": values, "said": said}
 
 
@@ -151,6 +153,7 @@ def test_the_loop_of_the_skill_is_a_whole_round(shell: Shell, run: dict[str, Any
     for role in ("ideator", "coder", "analyst"):
         assert set(said[f"context {role}"]) >= {"instructions", "message", "schema"}
     assert (said["propose"]["round"], said["propose"]["status"]) == (1, "prepared")
+    assert said["propose"]["round_attempt_id"] == said["context ideator"]["attempt"]
     assert said["code"]["status"] == "committed"
     assert "python" in said["code"]["command"]
     assert "-m cli.autoqec run-round" in said["code"]["command"]
