@@ -11,11 +11,11 @@ from typing import Any
 from autoqec.agents.distance import find_repeat
 from autoqec.agents.feasibility import estimate
 from autoqec.agents.graph_text import short_name
-from autoqec.agents.proposal import BASELINE, Branch, RoundContext
+from autoqec.agents.proposal import BASELINE, BASELINE_CONFIG, Branch, RoundContext
 from autoqec.agents.schemas import CoderResponse, IdeatorResponse
 from autoqec.decoders.custom.allowed import SLOTS
 from autoqec.decoders.custom.lint import lint
-from autoqec.decoders.dsl_schema import NeuralBpSpec, PredecoderDSL, canonical_dict
+from autoqec.decoders.dsl_schema import PredecoderDSL, canonical_dict
 from autoqec.errors import InputError
 from autoqec.io.validate import validate_model
 from autoqec.runner.schema import canonical_fork
@@ -39,13 +39,10 @@ def resolve(fork_from: str | list[str], context: RoundContext) -> str | list[str
 def parent_config(fork_from: str | list[str], context: RoundContext) -> dict[str, Any]:
     """What is on the branch that the round starts from. Of several parents, the first with what the others changed."""
     by_name = {branch.name: branch for branch in context.branches}
-    base = by_name[BASELINE].config if BASELINE in by_name else PLAIN
+    base = by_name[BASELINE].config if BASELINE in by_name else canonical_dict(BASELINE_CONFIG)
     if isinstance(fork_from, str):
         return dict(by_name[fork_from].config) if fork_from in by_name else dict(base)
     return _merged(base, [by_name[name] for name in fork_from])
-
-
-PLAIN = canonical_dict(PredecoderDSL(type="neural_bp", output_mode="soft_priors", neural_bp=NeuralBpSpec()))
 
 
 def _merged(base: Mapping[str, Any], parents: list[Branch]) -> dict[str, Any]:

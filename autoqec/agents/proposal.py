@@ -12,12 +12,14 @@ from typing import Any, Literal, Protocol, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from autoqec.decoders.dsl_schema import PredecoderDSL, canonical_dict, canonical_hash
+from autoqec.decoders.dsl_schema import NeuralBpSpec, PredecoderDSL, canonical_dict, canonical_hash
 from autoqec.envs.problem import DecodingProblem
 from autoqec.envs.schema import ConstraintsSpec, EnvSpec
 from autoqec.runner.schema import ComposeMode, check_parents
 
 BASELINE = "baseline"
+BASELINE_CONFIG = PredecoderDSL(type="neural_bp", output_mode="soft_priors", neural_bp=NeuralBpSpec())
+"""What rounds that fork from the baseline start from, unless the run says otherwise."""
 
 Row = Mapping[str, Any]
 """One line of history.jsonl: a superset of RoundMetrics with `round`, `hypothesis`, `verdict`, and, for what a proposer

@@ -19,6 +19,9 @@ DEV_VERIFY_SHARE = 0.2
 WALL_CLOCK_S = {"dev": 1800.0, "prod": 7200.0}
 """Of one round: what its profile gives to training, and as much again for start and validation."""
 
+SPARE_CONFIRMATIONS = 2
+"""Verifications beyond one per round that the run's alpha is divided among: one that is cut off spends its share."""
+
 CHAT = "chat"
 """The proposer of a run whose answers come from outside, through `autoqec step`."""
 

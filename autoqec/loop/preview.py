@@ -6,10 +6,10 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from autoqec.agents.accounting import Caps
-from autoqec.agents.checks import PLAIN
-from autoqec.agents.proposal import BASELINE, Branch, EnvFacts, RoundContext
+from autoqec.agents.proposal import BASELINE, BASELINE_CONFIG, Branch, EnvFacts, RoundContext
 from autoqec.agents.proposers import make as make_offline
 from autoqec.agents.roles import Roles
+from autoqec.decoders.dsl_schema import canonical_dict
 from autoqec.decoders.reference import reference_p
 from autoqec.envs.load import load_env
 from autoqec.layout import RunDir
@@ -38,7 +38,7 @@ def preview(env_name: str, plan: Plan) -> dict[str, Any]:
         seed=0,
         round=1,
         rounds_planned=plan.rounds,
-        branches=(Branch(BASELINE, (), PLAIN),),
+        branches=(Branch(BASELINE, (), canonical_dict(BASELINE_CONFIG)),),
         memory_gb=plan.memory_gb,
     )
     first = make_offline(plan.proposer).propose(context)

@@ -9,6 +9,7 @@ from typing import Any
 
 from autoqec.agents.failures import RoleFailure
 from autoqec.agents.proposal import Row
+from autoqec.agents.proposers.draft import NothingLeft
 from autoqec.agents.schemas import CoderResponse, IdeatorResponse
 from autoqec.errors import AutoQECError
 from autoqec.eval.pareto import read_front
@@ -102,7 +103,7 @@ class Loop:
                 return unpaid  # nobody was asked, so there is no round: more money takes the run up here
             self._finish(self.steps.fail(failure))
             return None
-        except AutoQECError as error:
+        except NothingLeft as error:
             return error.what
         self._event("proposed", {"round": context.round, **idea.said.model_dump(mode="json")})
         self._finish(self.steps.propose(idea.said, origin=idea.origin, code=idea.code))

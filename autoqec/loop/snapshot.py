@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from functools import cached_property
 
-from autoqec.agents.proposal import BASELINE, Branch, EnvFacts, RoundContext, Row
+from autoqec.agents.proposal import BASELINE, BASELINE_CONFIG, Branch, EnvFacts, RoundContext, Row
 from autoqec.decoders.dsl_schema import canonical_dict
 from autoqec.decoders.reference import reference_p
 from autoqec.envs.environment import Environment
@@ -15,7 +15,7 @@ from autoqec.envs.seeds import derive_seed
 from autoqec.eval.pareto import read_front
 from autoqec.loop.plan import Plan
 from autoqec.orchestration.history import FOLLOW_UPS
-from autoqec.orchestration.run import DEFAULT_CONFIG, Run
+from autoqec.orchestration.run import Run
 
 
 class Snapshots:
@@ -60,7 +60,7 @@ class Snapshots:
 
     def _branches(self, rows: Sequence[Row]) -> tuple[Branch, ...]:
         there = {ref.removeprefix("refs/heads/") for ref in self.run.repository.git.refs("refs/heads/exp/")}
-        found = [Branch(BASELINE, (), canonical_dict(DEFAULT_CONFIG))]
+        found = [Branch(BASELINE, (), canonical_dict(BASELINE_CONFIG))]
         for row in rounds_of(rows):
             branch, config, fork = row.get("branch"), row.get("dsl_config"), row.get("fork_from")
             if branch in there and config is not None and fork is not None:

@@ -28,7 +28,7 @@ from autoqec.io.hashing import sha256_file, sha256_json
 from autoqec.io.validate import validate_model
 from autoqec.layout import RunDir, runs_folder
 from autoqec.loop import notebook
-from autoqec.loop.plan import Plan, read_plan, save_plan
+from autoqec.loop.plan import SPARE_CONFIRMATIONS, Plan, read_plan, save_plan
 from autoqec.loop.snapshot import Snapshots, rounds_of
 from autoqec.loop.verified import front_row, report_left, verification_of
 from autoqec.orchestration.lifecycle import RoundLifecycle
@@ -251,7 +251,7 @@ class Steps:
             return report
         options = VerifyOptions(
             shots=self.plan.shots_verify(self.now.env.spec.eval_protocol),
-            rounds=self.plan.rounds,
+            rounds=self.plan.rounds + SPARE_CONFIRMATIONS,
             repo=self.run.repository.root,
             base=self.run.info.base_commit,
             progress=progress,

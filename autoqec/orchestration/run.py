@@ -13,7 +13,8 @@ from uuid import uuid4
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from autoqec import __version__
-from autoqec.decoders.dsl_schema import NeuralBpSpec, PredecoderDSL
+from autoqec.agents.proposal import BASELINE_CONFIG
+from autoqec.decoders.dsl_schema import PredecoderDSL
 from autoqec.errors import InputError
 from autoqec.io import atomic
 from autoqec.io.hashing import sha256_file
@@ -36,8 +37,6 @@ from autoqec.orchestration.names import (
 from autoqec.orchestration.repository import Repository
 from autoqec.orchestration.worktrees import Limits, Worktree, active_worktrees, free_gb
 from autoqec.runner.schema import ComposeMode, canonical_fork, check_parents
-
-DEFAULT_CONFIG = PredecoderDSL(type="neural_bp", output_mode="soft_priors", neural_bp=NeuralBpSpec())
 
 
 class RunInfo(BaseModel):
@@ -116,7 +115,7 @@ class Run:
             env=name,
             env_yaml_sha256=sha256_file(path),
             repository=str(repository.root),
-            base_commit=repository.make_base(folder.name, config or DEFAULT_CONFIG),
+            base_commit=repository.make_base(folder.name, config or BASELINE_CONFIG),
             training_profile=training_profile,
         )
         run = cls(folder, info, limits)

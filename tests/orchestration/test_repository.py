@@ -112,9 +112,9 @@ def test_the_base_of_a_run_adds_the_experiment_and_stays(repository: Repository,
     assert git.resolve(base_ref(run.run_id)) == base
     assert git("rev-parse", f"{base}^").strip() == head
     assert all(path.startswith("experiment/") for path in git.paths("diff", "--name-only", "-z", head, base))
-    from autoqec.orchestration.run import DEFAULT_CONFIG
+    from autoqec.agents.proposal import BASELINE_CONFIG
 
-    assert repository.make_base(run.run_id, DEFAULT_CONFIG) == base
+    assert repository.make_base(run.run_id, BASELINE_CONFIG) == base
     user_git(repository.root, "gc", "-q", "--prune=now")
     assert git.resolve(base) == base
 

@@ -36,8 +36,12 @@ def screen(dsl: PredecoderDSL, context: RoundContext) -> Estimate | Rejection:
     return costs if costs.is_feasible else Rejection("; ".join(costs.reasons), costs.violation)
 
 
-def nothing_left(proposer: str) -> AutoQECError:
-    return AutoQECError(
+class NothingLeft(AutoQECError):
+    """The proposer found no config that is new and within the limits: the run is at its end."""
+
+
+def nothing_left(proposer: str) -> NothingLeft:
+    return NothingLeft(
         f"{TRIES} candidates were repeats or beyond the limits",
         where=f"proposer {proposer}",
         mend="raise the budgets of the environment, or end the run",
