@@ -1,6 +1,7 @@
-"""Every test session has its own cache folder, so that nothing from earlier runs can make a test pass."""
+"""What holds for every test session: a cache folder of its own, so that nothing from earlier runs can make a test pass, and signals."""
 
 import os
+import signal
 import tempfile
 
 import pytest
@@ -12,3 +13,10 @@ def _own_cache() -> object:
         os.environ["AUTOQEC_CACHE"] = folder
         yield
         del os.environ["AUTOQEC_CACHE"]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _children_can_be_interrupted() -> None:
+    """A shell's background job ignores Ctrl-C, and so would every process that a test starts and interrupts."""
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
