@@ -226,6 +226,8 @@ def _say(what: str, facts: dict[str, Any]) -> None:
             else f"{facts['status']}: {one_line(str(facts['status_reason']), 200)}"
         )
         click.echo(f"  trained {facts['train_wallclock_s']:.0f} s: {said}", err=True)
+    elif what == "verifying":
+        click.echo("  verifying on fresh shots", err=True)
     elif what == "recorded":
         ratio = (facts.get("verification") or {}).get("ratio")
         said = f", ratio {ratio:.3f} on fresh shots" if ratio else ""
