@@ -202,8 +202,10 @@ def test_a_call_that_is_given_up_leaves_no_process_and_none_had_the_key(workspac
     (workspace / "long.yaml").write_text(yaml.safe_dump({**config, "training": {"epochs": 200}}))
     given = {"env": "surface_d5_depol", "config": "long.yaml", "round_dir": "runs/long", "profile": "prod"}
 
+    others = set(processes.descendants(os.getpid()))  # which earlier tests of this process left
+
     async def use(client: Client) -> tuple[list[str], types.CallToolResult]:
-        (server,) = processes.descendants(os.getpid())
+        (server,) = set(processes.descendants(os.getpid())) - others
         call = asyncio.ensure_future(client.call_tool("run_round", given))
         while len(processes.descendants(server)) < 3:  # the watchdog, the command, the training
             await asyncio.sleep(0.1)
