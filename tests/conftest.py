@@ -2,9 +2,13 @@
 
 import os
 import signal
+import sys
 import tempfile
+from pathlib import Path
 
 import pytest
+
+sys.path.append(str(Path(__file__).parent))  # hostile_files, which several packages' tests share
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import io
 import os
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 import torch
+from hostile_files import Payload, Scene, saved, with_state, zipped
 
 from autoqec.decoders import checkpoint
 from autoqec.decoders.compiler import compile_predecoder
@@ -43,41 +42,6 @@ def test_what_is_saved_comes_back(tmp_path: Path) -> None:
     info, module = checkpoint.load(path, load_env("surface_d3_depol").problem(0.01))
     assert (info.seed, info.train_labels) == (3, (1, 9))
     assert module.state_dict().keys() == torch.load(path, weights_only=True)["state"].keys()
-
-
-class Payload:
-    def __init__(self, target: Path) -> None:
-        self.target = target
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return os.mkdir, (str(self.target),)
-
-
-def saved(content: object) -> bytes:
-    buffer = io.BytesIO()
-    torch.save(content, buffer)
-    return buffer.getvalue()
-
-
-def zipped(members: dict[str, bytes], compression: int = zipfile.ZIP_DEFLATED) -> bytes:
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", compression) as archive:
-        for name, data in members.items():
-            archive.writestr(name, data)
-    return buffer.getvalue()
-
-
-def with_state(round_dir: Path, **changes: object) -> bytes:
-    content = torch.load(round_dir / "checkpoint.pt", weights_only=True)
-    content["state"] |= changes
-    return saved(content)
-
-
-class Scene(NamedTuple):
-    """A round with an honest checkpoint, and the folder that a payload would make."""
-
-    round: Path
-    target: Path
 
 
 Attack = Callable[[Scene], bytes]
