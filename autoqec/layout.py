@@ -64,6 +64,7 @@ class RoundDir:
         self.report = self.path / "verification_report.json"
         self.report_text = self.path / "verification_report.md"
         self.pointer = self.path / f"{self.path.name}_pointer.json"
+        self.lock = self.path / ".training.lock"
 
     @property
     def pointers(self) -> list[Path]:

@@ -1,7 +1,8 @@
 """What a config would cost, before anything is trained, and whether it is worth a round at all.
 
 FLOPs and parameters are counted on the environment's problem, memory is the runner's own estimate, and time is work times
-the seconds that earlier rounds of the run took for theirs. A census takes about a tenth of a second.
+the seconds that earlier rounds of the run took for theirs. A census takes about a tenth of a second, or some seconds for
+a config with code, which runs in the sandbox only.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from statistics import median
 
 from autoqec.agents.distance import config_of
 from autoqec.agents.proposal import EnvFacts, RoundContext, Row
-from autoqec.decoders.dsl_schema import PredecoderDSL
+from autoqec.decoders.dsl_schema import PredecoderDSL, canonical_dict
 from autoqec.envs.problem import DecodingProblem
 from autoqec.errors import AutoQECError
 from autoqec.runner.profiles import PROFILES
@@ -39,7 +40,7 @@ _SELECTIONS = 13  # how often a training scores its state on the selection shots
 
 @dataclass(frozen=True)
 class Estimate:
-    """flops_per_syndrome, n_params: None for a config with code, which only its round's sandbox may compile.
+    """n_params: None for a config with code, and flops_per_syndrome as well where no sandbox holds.
 
     reasons: why it is not worth a round; none if it is. violation: the decades by which the worst limit is missed, 0 within
     all of them; 1 for a config that does not compile.
@@ -80,6 +81,16 @@ def estimate(dsl: PredecoderDSL, context: RoundContext) -> Estimate:
         except AutoQECError as error:
             return Estimate(None, None, memory, 0.0, 0.0, (f"does not compile: {error.what}",), 1.0)
         flops, params = cost.flops_per_syndrome, cost.n_params
+    else:
+        from autoqec.sandbox.census import confined_flops
+
+        wants_edges = env.backend == "mwpm"
+        try:
+            flops = confined_flops(
+                canonical_dict(dsl), env.problem, output_mode=dsl.output_mode, wants_edges=wants_edges
+            )
+        except AutoQECError as error:
+            return Estimate(None, None, memory, 0.0, 0.0, (f"does not run: {error.what}",), 1.0)
     train_s, eval_s = _seconds(dsl, flops, env, context.history)
     limit_s = PROFILES[env.profile].train_seconds
     limits = [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
@@ -12,7 +11,7 @@ from statistics import median
 from typing import Any
 
 from autoqec.agents.accounting import Ledger
-from autoqec.layout import RunDir, worktrees_folder
+from autoqec.layout import RunDir
 
 GIB = 1 << 30
 _TIMINGS = 8
@@ -25,8 +24,12 @@ def machine_state(
     ledger: Ledger | None = None,
     rounds_left: int | None = None,
     seconds_left: float | None = None,
+    checked_out: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """Hardware as it is now, the timings of the run's rounds, and what is left of its budgets. Names no folders."""
+    """Hardware as it is now, the timings of the run's rounds, and what is left of its budgets. Names no folders.
+
+    checked_out: the rounds that have a worktree.
+    """
     ok = [row for row in history if row.get("status") == "ok"]
     return {
         "cpu": {"cores": _cores(), "load": _load()},
@@ -45,19 +48,8 @@ def machine_state(
             "seconds_left": None if seconds_left is None else round(seconds_left),
             **({} if ledger is None else _money(ledger)),
         },
-        "active_worktrees": [] if run is None else active_worktrees(run),
+        "active_worktrees": list(checked_out),
     }
-
-
-def active_worktrees(run: RunDir) -> list[str]:
-    """The names of the run's rounds that are checked out."""
-    try:
-        repository = json.loads(run.about.read_text())["repository"]
-        names = [path.name for path in worktrees_folder(repository).iterdir()]
-    except (OSError, ValueError, LookupError, TypeError):
-        return []
-    prefix = f"exp-{run.path.name}-"
-    return sorted(name.removeprefix(prefix) for name in names if name.startswith(prefix))
 
 
 def _timings(ok: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -39,7 +39,7 @@ def _of_run(run_dir: Path) -> dict[str, Any]:
     run = Run.open(run_dir)
     rows, files = run.history.rows(), run.files
     if not files.plan.is_file():  # a run made from Python, not by the loop
-        return machine_state(rows, run=files)
+        return machine_state(rows, run=files, checked_out=run.checked_out())
     plan = read_plan(files)
     now = Snapshots(run, plan)
     caps = None if plan.budget_usd is None else Caps.for_budget(plan.budget_usd)
@@ -49,6 +49,7 @@ def _of_run(run_dir: Path) -> dict[str, Any]:
         ledger=Ledger(files.llm_ledger, caps),
         rounds_left=max(plan.rounds - now.rounds_done(), 0),
         seconds_left=now.seconds_left(),
+        checked_out=run.checked_out(),
     )
 
 

@@ -190,14 +190,13 @@ def _resumed(env_yaml: str, run_id: str, options: dict[str, Any]) -> tuple[Steps
 
 
 def _dry_run(env_yaml: str, resume: str | None, options: dict[str, Any], as_json: bool) -> None:
-    from autoqec.loop.preview import preview
+    from autoqec.loop.preview import preview, preview_resumed
 
     if resume:
         steps, changes = _resumed(env_yaml, resume, options)
-        plan = steps.plan.model_copy(update=changes)
+        found = preview_resumed(steps.run, steps.plan.model_copy(update=changes))
     else:
-        plan = _plan(options)
-    found = preview(env_yaml, plan)
+        found = preview(env_yaml, _plan(options), options["run_id"])
     if as_json:
         print_json(found)
         return

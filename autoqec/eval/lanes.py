@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import socket
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -17,6 +15,7 @@ from typing import Any, Self
 
 from autoqec.errors import AutoQECError
 from autoqec.eval.lane import Stage, Task, rebuilt
+from autoqec.io.scratch import scratch_folder
 
 MAX_LANES = 16
 
@@ -31,7 +30,8 @@ class Lanes:
 
     def __init__(self, stage: Stage, count: int | None = None) -> None:
         self._lanes: list[tuple[subprocess.Popen[bytes], Connection]] = []
-        self._scratch = Path(tempfile.mkdtemp(prefix="autoqec-verify-"))
+        self._held = contextlib.ExitStack()
+        self._scratch = self._held.enter_context(scratch_folder("verify"))
         self._stage = stage
         self.count = count or available_cores()
 
@@ -96,7 +96,7 @@ class Lanes:
             process.kill()  # its worker goes with it
             process.wait()
         self._lanes = []
-        shutil.rmtree(self._scratch, ignore_errors=True)
+        self._held.close()
 
 
 def _start(scratch: Path) -> tuple[subprocess.Popen[bytes], Connection]:

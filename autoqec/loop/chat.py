@@ -253,8 +253,14 @@ def _over(steps: Steps, row: Json) -> Json:
 
 def _machine(steps: Steps) -> Json:
     left = steps.plan.rounds - steps.now.rounds_done()
-    rows = steps.now.context().history
-    return machine_state(rows, run=steps.run.files, rounds_left=left, seconds_left=steps.now.seconds_left())
+    now = steps.now.context()
+    return machine_state(
+        now.history,
+        run=steps.run.files,
+        rounds_left=left,
+        seconds_left=now.budget_left_s,
+        checked_out=now.checked_out,
+    )
 
 
 def _for_ideator(steps: Steps, number: int | None) -> str:

@@ -47,6 +47,7 @@ class Snapshots:
             branches=self._branches(rows),
             budget_left_s=self.seconds_left(),
             memory_gb=self.plan.memory_gb,
+            checked_out=tuple(self.run.checked_out()),
         )
 
     def rounds_done(self) -> int:

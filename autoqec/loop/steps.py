@@ -20,20 +20,19 @@ from autoqec.agents.proposal import BASELINE
 from autoqec.agents.schemas import CoderResponse, IdeatorResponse
 from autoqec.decoders.dsl_schema import PredecoderDSL, canonical_dict, canonical_hash
 from autoqec.errors import AutoQECError, InputError
-from autoqec.eval.pareto import Admission, admit, read_front
 from autoqec.eval.schema import VerifyReport
 from autoqec.eval.verify import VerifyOptions, verify_together
 from autoqec.eval.written import written_report
-from autoqec.io.hashing import sha256_file, sha256_json
+from autoqec.io.hashing import sha256_file
 from autoqec.io.validate import validate_model
 from autoqec.layout import RunDir, runs_folder
 from autoqec.loop import notebook
 from autoqec.loop.plan import SPARE_CONFIRMATIONS, Plan, read_plan, save_plan
 from autoqec.loop.snapshot import Snapshots, rounds_of
-from autoqec.loop.verified import front_row, report_left, verification_of
+from autoqec.loop.verified import parents_of, put_on_front, report_left, verification_of
 from autoqec.orchestration.lifecycle import RoundLifecycle
 from autoqec.orchestration.names import check_run_id, slug_of
-from autoqec.orchestration.repository import MODULES, Repository
+from autoqec.orchestration.repository import Repository
 from autoqec.orchestration.run import Proposal, Run, locate_env
 from autoqec.orchestration.subprocess_runner import Runner, SubprocessRunner
 
@@ -256,7 +255,7 @@ class Steps:
             base=self.run.info.base_commit,
             progress=progress,
         )
-        folders = [files.path, *self._parents(lifecycle)]
+        folders = [files.path, *parents_of(lifecycle)]
         try:
             report = verify_together(folders, self.now.env, options)[0]
         except AutoQECError as error:
@@ -273,7 +272,7 @@ class Steps:
         if not lifecycle.is_over:
             report = self.verify(lifecycle)
             verdict = self.analyse(lifecycle)["verdict"]
-        admission = self._admit(lifecycle, report) if report is not None else None
+        admission = put_on_front(lifecycle, report) if report is not None else None
         coder = details.get("coder") or {}
         extra: dict[str, Any] = {
             "dsl_config": facts.get("dsl_config"),
@@ -287,23 +286,3 @@ class Steps:
         lifecycle.close()
         notebook.publish(self.run, self.plan, self.now.context())
         return row
-
-    def _admit(self, lifecycle: RoundLifecycle, report: VerifyReport) -> Admission | None:
-        if report.verdict != "VERIFIED":
-            return None
-        commit, dsl = lifecycle.journal.commit_sha, lifecycle.config
-        code = lifecycle.git.resolve(f"{commit}:{MODULES}")
-        trained = sha256_json([None if dsl is None else canonical_hash(dsl), code])
-        admission = admit(self.run.files.path, front_row(report, lifecycle.journal, trained))
-        if not admission.entered and any(row.commit_sha == commit for row in read_front(self.run.files.path)):
-            return Admission(True, "no member dominates it")  # a process that was killed had put it there
-        return admission
-
-    def _parents(self, lifecycle: RoundLifecycle) -> list[Path]:
-        """The folders of a compose round's parents: the three are verified on the same shots."""
-        fork = lifecycle.journal.fork_from
-        if isinstance(fork, str):
-            return []
-        numbers = {row["branch"]: row["round"] for row in rounds_of(self.run.history.rows())}
-        found = [self.run.files.round(numbers[name]) for name in fork]
-        return [files.path for files in found if files.checkpoint.is_file()]

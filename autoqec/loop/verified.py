@@ -1,19 +1,47 @@
-"""What a verification means for the history row and for the Pareto front."""
+"""What a verification takes, and what it means for the history row and for the Pareto front."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
+from autoqec.decoders.dsl_schema import canonical_hash
 from autoqec.errors import AutoQECError
-from autoqec.eval.pareto import Admission, ParetoRow, row_of
+from autoqec.eval.pareto import Admission, ParetoRow, admit, read_front, row_of
 from autoqec.eval.schema import VerifyReport
 from autoqec.eval.written import written_report
+from autoqec.io.hashing import sha256_json
+from autoqec.loop.snapshot import rounds_of
 from autoqec.orchestration.journal import Journal
+from autoqec.orchestration.lifecycle import RoundLifecycle
+from autoqec.orchestration.repository import MODULES
 from autoqec.runner.schema import canonical_fork
 
 
-def front_row(report: VerifyReport, journal: Journal, trained: str) -> ParetoRow:
+def parents_of(lifecycle: RoundLifecycle) -> list[Path]:
+    """The folders of a compose round's parents: the three are verified on the same shots."""
+    fork, run = lifecycle.journal.fork_from, lifecycle.run
+    if isinstance(fork, str):
+        return []
+    numbers = {row["branch"]: row["round"] for row in rounds_of(run.history.rows())}
+    found = [run.files.round(numbers[name]) for name in fork]
+    return [files.path for files in found if files.checkpoint.is_file()]
+
+
+def put_on_front(lifecycle: RoundLifecycle, report: VerifyReport) -> Admission | None:
+    """Whether a verified round entered the front; None for one that is not verified."""
+    if report.verdict != "VERIFIED":
+        return None
+    folder, commit, dsl = lifecycle.run.files.path, lifecycle.journal.commit_sha, lifecycle.config
+    code = lifecycle.git.resolve(f"{commit}:{MODULES}")
+    trained = sha256_json([None if dsl is None else canonical_hash(dsl), code])
+    admission = admit(folder, _front_row(report, lifecycle.journal, trained))
+    if not admission.entered and any(row.commit_sha == commit for row in read_front(folder)):
+        return Admission(True, "no member dominates it")  # a process that was killed had put it there
+    return admission
+
+
+def _front_row(report: VerifyReport, journal: Journal, trained: str) -> ParetoRow:
     """Costs are those that the verifier counted. trained: stands for config and code."""
     low, high = report.delta_ler_ci_low, report.delta_ler_ci_high
     if report.cost is None or low is None or high is None:

@@ -24,7 +24,7 @@ from autoqec.eval.schema import VerifyReport
 from autoqec.io import atomic
 from autoqec.io.jsonl import Row
 from autoqec.io.locks import locked
-from autoqec.io.validate import load_model, validate_model
+from autoqec.io.validate import validate_model
 from autoqec.layout import ExperimentDir
 from autoqec.orchestration import fork_graph, scope
 from autoqec.orchestration.compose import check_composition
@@ -40,6 +40,7 @@ from autoqec.orchestration.run import Proposal, Run
 from autoqec.orchestration.subprocess_runner import Runner, SubprocessRunner, believable, failed_metrics
 from autoqec.orchestration.worktrees import ComposeConflict, Worktree
 from autoqec.runner.schema import RoundMetrics, RunnerConfig
+from autoqec.runner.supervise import metrics_of_attempt
 
 Stage = Literal["begun", "prepared", "committed", "trained", "pointed", "recorded"]
 
@@ -157,8 +158,8 @@ class RoundLifecycle:
         self.files.path.mkdir(parents=True, exist_ok=True)
         metrics = self._refused(config, commit)
         if metrics is None and self.journal.training:
-            with locked(self.run.files.guard(self.name.round)):
-                metrics = self._metrics_on_disk()
+            with locked(self.run.files.guard(self.name.round)), locked(self.files.lock):
+                metrics = metrics_of_attempt(self.files, self.journal.round_attempt_id)
         if metrics is None:
             self._file.save(training=True)
             metrics = self._trained(config, commit, runner)
@@ -294,17 +295,6 @@ class RoundLifecycle:
             "".join(char for char in subject if char.isprintable() or char == "\n").strip() or self.name.slug
         )
         return f"{clean}\n\nAutoQEC-Attempt: {self.journal.round_attempt_id}\n"
-
-    def _metrics_on_disk(self) -> RoundMetrics | None:
-        """What the round's own process left before this one took over. A killed training is taken up again."""
-        if not self.files.metrics.exists():
-            return None
-        try:
-            metrics = load_model(self.files.metrics, RoundMetrics)
-        except InputError:
-            return None
-        own = metrics.round_attempt_id == self.journal.round_attempt_id
-        return metrics if own and metrics.status != "killed_by_safety" else None
 
     def _refused(self, config: RunnerConfig, commit: str) -> RoundMetrics | None:
         is_pure = self.journal.compose_mode == "pure"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -10,6 +9,7 @@ from typing import Any, Literal
 from autoqec.decoders.dsl_schema import canonical_dict, canonical_hash
 from autoqec.errors import InputError
 from autoqec.io.hashing import sha256_file
+from autoqec.io.scratch import scratch_folder
 from autoqec.io.validate import load_model, validate_model
 from autoqec.layout import RoundDir
 from autoqec.orchestration.archive import unpack
@@ -58,16 +58,16 @@ def replay(round_dir: Path, runner: Runner | None = None, *, wall_clock_s: float
     pointer = read_pointer(files.pointer.read_bytes(), where=str(files.pointer))
     run = Run.open(files.path.parent)
     recorded = load_model(files.metrics, RoundMetrics)
-    with tempfile.TemporaryDirectory(prefix="autoqec-replay-") as folder:
-        code = Path(folder) / "code"
-        again = RoundDir(Path(folder) / "run" / files.path.name)
+    with scratch_folder("replay") as folder:
+        code = folder / "code"
+        again = RoundDir(folder / "run" / files.path.name)
         again.path.mkdir(parents=True)
         config = _rebuild(run, pointer, recorded, code, again)
         share_kernels(code)
         if (
             runner is None
         ):  # with a cache of its own: figures of the recorded round must not come back from it
-            cache = {"AUTOQEC_CACHE": str(Path(folder) / "cache")}
+            cache = {"AUTOQEC_CACHE": str(folder / "cache")}
             runner = SubprocessRunner(wall_clock_s=wall_clock_s, variables=cache)
         return _compare(recorded, runner(config), files, again, pointer)
 

@@ -150,6 +150,12 @@ class Run:
     def journals(self) -> list[JournalFile]:
         return list(open_journals(self.files))
 
+    def checked_out(self) -> list[str]:
+        """The run's rounds that have a worktree, whole or not: `<NN>-<slug>`."""
+        prefix = f"exp-{self.run_id}-"
+        names = active_worktrees(self.repository)
+        return [name.removeprefix(prefix) for name in names if name.startswith(prefix)]
+
     def next_round(self) -> int:
         """The number that the next round gets."""
         return self._next_round(self.repository.git, self.history.rows(), self.journals())

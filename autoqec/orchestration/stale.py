@@ -12,7 +12,7 @@ from autoqec.orchestration.git import Git
 from autoqec.orchestration.names import parse_branch
 from autoqec.orchestration.repository import OWN_INDEX, base_ref
 from autoqec.orchestration.run import Run
-from autoqec.orchestration.worktrees import Worktree, active_worktrees
+from autoqec.orchestration.worktrees import Worktree
 
 _PATIENCE_S = 2.0
 
@@ -38,13 +38,11 @@ def clear_stale_locks(run: Run, git: Git, *, dry_run: bool = False) -> list[Path
 def stale_worktrees(run: Run, git: Git) -> Iterator[Worktree]:
     """Worktrees of the run, whole or half made, whose round is not in flight."""
     at_work = {file.journal.name.worktree for file in run.journals()}
-    prefix = f"exp-{run.run_id}-"
-    for folder in active_worktrees(run.repository):
-        if folder.startswith(prefix) and folder not in at_work:
-            with contextlib.suppress(InputError):  # no name of a round: not AutoQEC's
-                yield Worktree(
-                    run.repository, parse_branch(f"exp/{run.run_id}/{folder.removeprefix(prefix)}"), git
-                )
+    for name in run.checked_out():
+        with contextlib.suppress(InputError):  # no name of a round: not AutoQEC's
+            worktree = Worktree(run.repository, parse_branch(f"exp/{run.run_id}/{name}"), git)
+            if worktree.name.worktree not in at_work:
+                yield worktree
 
 
 def _own_folders(run: Run, git: Git) -> list[Path]:

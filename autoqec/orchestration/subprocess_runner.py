@@ -10,6 +10,7 @@ from typing import Literal
 
 from autoqec.errors import AutoQECError, InputError
 from autoqec.io import atomic, processes
+from autoqec.io.scratch import scratch_folder
 from autoqec.io.strict_yaml import parse_json
 from autoqec.io.validate import validate_model
 from autoqec.layout import ExperimentDir, RoundDir, RunDir
@@ -36,15 +37,18 @@ class SubprocessRunner:
         worktree = Path(config.code_cwd or "")
         name = parse_branch(config.branch or "")
         files = RoundDir(config.round_dir)
-        ended = processes.run(
-            self.command(config),
-            cwd=worktree,
-            environment=processes.child_environment(
-                PYTHONPATH=str(worktree), PYTHONDONTWRITEBYTECODE="1", **self.variables
-            ),
-            deadline_s=self.wall_clock_s + self.grace_s,
-            guard=RunDir(files.path.parent).guard(name.round),
-        )
+        with scratch_folder("run") as scratch:  # a round that is killed cannot tidy up
+            ended = processes.run(
+                self.command(config),
+                cwd=worktree,
+                environment=processes.child_environment(
+                    PYTHONPATH=str(worktree),
+                    PYTHONDONTWRITEBYTECODE="1",
+                    **{"TMPDIR": str(scratch), **self.variables},
+                ),
+                deadline_s=self.wall_clock_s + self.grace_s,
+                guard=RunDir(files.path.parent).guard(name.round),
+            )
         if ended.past_deadline:
             reason = f"the round's processes ran past {self.wall_clock_s + self.grace_s:g} s and were killed"
             return self._failed(config, files, "killed_by_safety", reason)

@@ -1,9 +1,13 @@
-"""The process of one round: reads its job from standard input, writes its metrics to a file. Started by `supervise`."""
+"""The process of one round: reads its job from a file, writes its metrics to another. Started by `supervise`; when
+standard input ends, whoever started it is gone, and it ends, too."""
 
 from __future__ import annotations
 
 import json
+import os
+import signal
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,7 +20,8 @@ from autoqec.runner.schema import RunnerConfig
 
 
 def main() -> None:
-    job = json.load(sys.stdin)
+    job = json.loads(Path(sys.argv[1]).read_text())
+    threading.Thread(target=_end_with_caller, daemon=True).start()
     env = Environment(EnvSpec.model_validate(job["spec"]), root=Path(job["root"]), origin=job["origin"])
     config = RunnerConfig.model_validate(job["config"])
     # A confined process may not open sockets, and worker processes need them.
@@ -24,6 +29,11 @@ def main() -> None:
     progress = _bar() if job["progress"] and sys.stderr.isatty() else None
     metrics = Round(config, env, Safety(**job["safety"]), progress=progress, workers=workers).run()
     atomic.write_text(Path(job["result"]), metrics.model_dump_json())
+
+
+def _end_with_caller() -> None:
+    os.read(sys.stdin.fileno(), 1)
+    os.killpg(0, signal.SIGKILL)  # with the workers of this process, whose group is its own
 
 
 def _bar() -> Callable[[int, int, float], None]:

@@ -154,7 +154,7 @@ class Round:
             )
         module.to("cpu")
         self._facts |= {
-            "train_wallclock_s": time.monotonic() - start,
+            "train_wallclock_s": report.earlier_s + time.monotonic() - start,
             "train_loss_initial": report.losses[0] if report.losses else None,
             "train_loss_final": report.losses[-1] if report.losses else None,
             "train_loss_mean_last_epoch": report.mean_of_last(per_epoch),

@@ -2,6 +2,8 @@
 
 Tier-2 configs hold code. Their process runs inside the strongest sandbox tier that holds on this machine, with the round's
 folder as the only place it can write; where no tier holds, the round is refused.
+
+The round's folder is locked meanwhile, for as long as that process lives: it ends when this one does.
 """
 
 from __future__ import annotations
@@ -12,7 +14,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 from typing import Any, Literal
@@ -24,7 +25,9 @@ from autoqec.envs.environment import Environment
 from autoqec.errors import AutoQECError, InputError, RunnerCallPathError
 from autoqec.io import atomic
 from autoqec.io.hashing import sha256_file, sha256_json
-from autoqec.io.validate import validate_model
+from autoqec.io.locks import locked
+from autoqec.io.scratch import scratch_folder
+from autoqec.io.validate import load_model, validate_model
 from autoqec.layout import RoundDir
 from autoqec.runner.safety import Safety
 from autoqec.runner.schema import RoundMetrics, RunnerConfig
@@ -51,7 +54,8 @@ def run_round(
     config: RunnerConfig, env: Environment, safety: Safety | None = None, *, show_progress: bool = False
 ) -> RoundMetrics:
     """Trains and validates one predecoder; writes the round's files and returns its metrics. It never raises for a round
-    that fails: its status says so.
+    that fails: its status says so. While another process trains in the folder it waits, and an attempt that was trained
+    there is not trained again.
 
     Raises:
         RunnerCallPathError: `code_cwd` is set. Edited modules need a process that starts in their worktree.
@@ -65,26 +69,46 @@ def run_round(
     safety = safety or Safety()
     files = RoundDir(config.round_dir)
     files.path.mkdir(parents=True, exist_ok=True)
-    files.checkpoint.unlink(missing_ok=True)
-    atomic.write_text(files.config, yaml.safe_dump(config.predecoder_config, sort_keys=False))
-    start = time.monotonic()
-    metrics = _supervised(config, env, safety, files, show_progress=show_progress)
-    if metrics.train_wallclock_s == 0.0 and metrics.status == "killed_by_safety":
-        metrics = metrics.model_copy(update={"train_wallclock_s": time.monotonic() - start})
-    metrics = _with_provenance(metrics, config)
-    atomic.write_text(files.metrics, metrics.model_dump_json(indent=2) + "\n")
-    atomic.write_text(files.manifest, json.dumps(_manifest(files, config, env), indent=2) + "\n")
+    with locked(files.lock) as lock:
+        if (done := metrics_of_attempt(files, config.round_attempt_id)) is not None:
+            return done
+        files.checkpoint.unlink(missing_ok=True)
+        atomic.write_text(files.config, yaml.safe_dump(config.predecoder_config, sort_keys=False))
+        start = time.monotonic()
+        metrics = _supervised(config, env, safety, files, lock, show_progress=show_progress)
+        if metrics.train_wallclock_s == 0.0 and metrics.status == "killed_by_safety":
+            metrics = metrics.model_copy(update={"train_wallclock_s": time.monotonic() - start})
+        metrics = _with_provenance(metrics, config)
+        atomic.write_text(files.metrics, metrics.model_dump_json(indent=2) + "\n")
+        atomic.write_text(files.manifest, json.dumps(_manifest(files, config, env), indent=2) + "\n")
     return metrics
 
 
+def metrics_of_attempt(files: RoundDir, attempt: str | None) -> RoundMetrics | None:
+    """What a process left that trained this attempt to its end. One that was killed is taken up again."""
+    if attempt is None or not files.metrics.exists():
+        return None
+    try:
+        metrics = load_model(files.metrics, RoundMetrics)
+    except InputError:
+        return None
+    own = metrics.round_attempt_id == attempt
+    return metrics if own and metrics.status != "killed_by_safety" else None
+
+
 def _supervised(
-    config: RunnerConfig, env: Environment, safety: Safety, files: RoundDir, *, show_progress: bool
+    config: RunnerConfig,
+    env: Environment,
+    safety: Safety,
+    files: RoundDir,
+    lock: int,
+    *,
+    show_progress: bool,
 ) -> RoundMetrics:
     try:
         dsl = validate_model(config.predecoder_config, PredecoderDSL, where=str(files.config))
     except AutoQECError as error:
         return _failed("compile_error", str(error))
-    command = [sys.executable, "-m", "autoqec.runner.child"]
     variables = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
     job: dict[str, Any] = {
         "config": config.model_dump(mode="json"),
@@ -95,7 +119,9 @@ def _supervised(
         "progress": show_progress,
         "confined": False,
     }
-    with tempfile.TemporaryDirectory(prefix="autoqec-round-") as scratch:
+    with scratch_folder("round") as scratch:
+        job_file, result = scratch / "job.json", scratch / "metrics.json"
+        command = [sys.executable, "-m", "autoqec.runner.child", str(job_file)]
         if dsl.tier == "2":
             found = best([probe(each) for each in TIERS]).name
             tier = next(each for each in TIERS if each.name == found)
@@ -107,18 +133,16 @@ def _supervised(
             command = tier.wrap(
                 command,
                 readable=[package, env.root.resolve()],
-                writable=[files.path.resolve(), Path(scratch)],
+                writable=[files.path.resolve(), scratch],
             )
             # Nothing that confined code writes is read by anyone else: it has caches of its own.
-            variables |= dict.fromkeys(("AUTOQEC_CACHE", "NUMBA_CACHE_DIR", "HOME", "TMPDIR"), scratch)
+            variables |= dict.fromkeys(("AUTOQEC_CACHE", "NUMBA_CACHE_DIR", "HOME", "TMPDIR"), str(scratch))
             variables["LOGNAME"] = "confined"  # its user id has no name, which torch asks for
             variables["PYTHONPATH"] = str(package)
             job["confined"] = True
-        result = Path(scratch) / "metrics.json"
         job["result"] = str(result)
-        reason = _wait(
-            command, variables, json.dumps(job), safety.wall_clock_s, files, show_progress=show_progress
-        )
+        job_file.write_text(json.dumps(job))
+        reason = _wait(command, variables, safety.wall_clock_s, files, lock, show_progress=show_progress)
         if result.exists():
             return RoundMetrics.model_validate_json(result.read_text())
         return _failed("killed_by_safety" if reason.kill else "train_error", reason.text)
@@ -132,13 +156,14 @@ class _Reason:
 def _wait(
     command: list[str],
     variables: dict[str, str],
-    job: str,
     deadline: float,
     files: RoundDir,
+    lock: int,
     *,
     show_progress: bool,
 ) -> _Reason:
-    """Runs the child in its own process group and kills the whole group at the deadline."""
+    """Runs the child in its own process group and kills the whole group at the deadline. Its standard input stays open
+    for as long as this process lives, and the lock is held for as long as the child does."""
     with files.output.open("wb") as output:
         process = subprocess.Popen(
             command,
@@ -146,10 +171,11 @@ def _wait(
             stdout=output,
             stderr=None if show_progress else output,
             env=variables,
+            pass_fds=(lock,),
             start_new_session=True,
         )
         try:
-            process.communicate(job.encode(), timeout=deadline)
+            process.wait(timeout=deadline)
         except subprocess.TimeoutExpired:
             return _Reason(f"the round ran past its wall-clock limit of {deadline:g} s", kill=True)
         except KeyboardInterrupt:
@@ -158,6 +184,7 @@ def _wait(
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
+            process.stdin.close()  # type: ignore[union-attr]
     tail = files.output.read_text(errors="replace").strip().splitlines()[-1:] or ["no output"]
     if process.returncode == -signal.SIGKILL:
         return _Reason(

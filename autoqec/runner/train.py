@@ -32,7 +32,10 @@ class TrainingError(Exception):
 
 @dataclass
 class TrainingReport:
-    """Loss telemetry, and which training state was kept (step 0: the untrained model was best)."""
+    """Loss telemetry, and which training state was kept (step 0: the untrained model was best).
+
+    earlier_s: of `seconds`, those of processes that were killed.
+    """
 
     losses: list[float] = field(default_factory=list)
     steps: int = 0
@@ -41,6 +44,7 @@ class TrainingReport:
     least_score: float = math.inf
     untrained_score: float | None = None
     seconds: float = 0.0
+    earlier_s: float = 0.0
     stopped: str = "all steps done"
 
     def mean_of_last(self, count: int) -> float | None:
@@ -93,6 +97,7 @@ def train(
     first, stale = 0, 0
     if state_path.exists():
         first, stale, best = _resume(state_path, module, optimiser, ema, report, log)
+        report.earlier_s = report.seconds
     else:
         report.untrained_score = report.kept_score = report.least_score = select(module)
         log.write_text("")

@@ -223,15 +223,14 @@ def test_every_topic_is_short_and_cites_what_it_takes_from_papers() -> None:
 
 def test_the_machine_state_has_what_a_plan_needs(tmp_path: Path) -> None:
     run = RunDir(tmp_path / RUN_ID)
-    for name in (f"exp-{RUN_ID}-04-wider", "exp-20200101-000000-01-other"):
-        (tmp_path / ".worktrees" / name).mkdir(parents=True)
     run.path.mkdir()
-    run.about.write_text(json.dumps({"repository": str(tmp_path)}))
     ledger = Ledger(run.llm_ledger, Caps(total=2))  # type: ignore[arg-type]
     call = ledger.reserve(10**9, role="coder", round=1, backend="x", model=None)
     ledger.settle(call, 250_000_000, source="vendor", usage=None, outcome="ok")
     rows = [row(n) for n in range(1, 31)] + [row(31, status="train_error")]
-    state = machine_state(rows, run=run, ledger=ledger, rounds_left=5, seconds_left=1234.5)
+    state = machine_state(
+        rows, run=run, ledger=ledger, rounds_left=5, seconds_left=1234.5, checked_out=("04-wider",)
+    )
     assert state["cpu"]["cores"] >= 1
     assert state["memory_gb"]["total"] > 0
     assert state["rounds"] == {"ok": 30, "failed": 1, "median_train_s": 35.5, "median_eval_s": 8.0}

@@ -249,6 +249,8 @@ def test_dose_response() -> None:
     assert "better" in wavy.text
     flat = dose_response.judge(scores(800, **forms, **doses(500, 500, 500, 500)), ())
     assert flat.ok
+    unfinished = dose_response.judge(scores(800, **forms, **doses(500, 400, 300, 3000)), ())
+    assert unfinished.ok, "noise may improve a model that was not trained to its best"
     spoilt = dose_response.judge(scores(800, **forms, **doses(500, 900, 4000, 3000)), ())
     assert spoilt.ok, "below the baseline, spoilt weights have no order"
 

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import json
 import shutil
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
 from offline_world import RUN_ID, plan, play, steps, without_times
+from tiny_runs import fake_runner
 
 from autoqec.agents.schemas import AnalystResponse, CoderResponse, IdeatorResponse
 from autoqec.commands import main
 from autoqec.errors import InputError
+from autoqec.io.locks import locked
 from autoqec.loop import chat
 from autoqec.loop.plan import CHAT
 from autoqec.loop.steps import Steps
+from autoqec.runner.schema import RoundMetrics, RunnerConfig
 
 CODE = CoderResponse(
     dsl_config={
@@ -181,6 +186,38 @@ def test_a_branch_out_of_scope_is_refused_before_a_training_is_handed_out(tmp_pa
     assert chat.record(taken, 1)["status"] == "compile_error"
 
 
+def test_a_handed_out_training_that_is_running_is_waited_for(tmp_path: Path) -> None:
+    taken = steps(tmp_path, plan(rounds=1, proposer=CHAT))
+    chat.propose(taken, IDEA, ATTEMPT)
+    chat.code(taken, 1, CODE)
+    lifecycle, started = taken.round(1), threading.Event()
+
+    def command() -> None:
+        with locked(lifecycle.files.lock):
+            started.set()
+            time.sleep(1)
+            fake_runner(lifecycle.hand_out())
+
+    def second(_: RunnerConfig) -> RoundMetrics:
+        pytest.fail("trained twice")
+
+    running = threading.Thread(target=command)
+    running.start()
+    assert started.wait(60)
+    answer = chat.train(Steps(taken.run, taken.plan, second), 1)
+    running.join()
+    assert answer["status"] == "ok"
+
+
+def test_a_round_in_flight_is_among_the_active_worktrees(tmp_path: Path) -> None:
+    taken = steps(tmp_path, plan(rounds=1, proposer=CHAT))
+    other = taken.run.repository.worktrees / "exp-20200101-000000-01-other"
+    other.mkdir(parents=True)
+    chat.propose(taken, IDEA, ATTEMPT)
+    told = chat.context(taken, "ideator", None)["message"]
+    assert '"active_worktrees": ["01-five-iterations-are-enough"]' in told
+
+
 def test_a_record_that_was_cut_off_is_finished(tmp_path: Path) -> None:
     taken = steps(tmp_path, plan(rounds=1, proposer=CHAT))
     chat.propose(taken, IDEA, ATTEMPT)
@@ -220,6 +257,32 @@ def test_a_run_of_a_chat_goes_on_after_its_folder_was_moved_nowhere_else(tmp_pat
     again = Steps.open(tmp_path / "runs" / RUN_ID)
     assert chat.begin(again)["in_flight"][0]["round_attempt_id"] == ATTEMPT
     assert chat.code(again, 1, CODE)["status"] == "committed"
+
+
+def test_a_dry_run_of_a_run_that_is_there_shows_its_next_round(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    dry = ["run", "surface_d3_depol", "--resume", RUN_ID, "--dry-run", "--json"]
+
+    def shown(*more: str) -> Any:
+        done = CliRunner().invoke(main, [*dry, *more])
+        assert done.exit_code == 0, done.output
+        return json.loads(done.stdout)
+
+    taken, _ = play(tmp_path, plan(rounds=2, proposer="optuna"))
+    done = shown()
+    assert (done["rounds_done"], "next_round" in done) == (2, False)
+    announced = shown("--rounds", "3")
+    assert announced["next_round"] == 3
+    play(tmp_path, plan(rounds=3, proposer="optuna"))
+    row = taken.run.history.rows()[-1]
+    assert announced["next_hypothesis"] == row["hypothesis"]
+    assert announced["next_config"] == row["dsl_config"]
+    flying = taken.propose(IDEA, origin={})
+    in_flight = shown("--rounds", "5")
+    assert in_flight["next_round"] == flying.name.round == 4
+    assert in_flight["next_hypothesis"] == IDEA.hypothesis
 
 
 def test_what_a_run_was_begun_with_stays_and_a_dry_run_changes_nothing(

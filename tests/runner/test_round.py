@@ -19,7 +19,9 @@ from autoqec.decoders.compiler import compile_predecoder
 from autoqec.decoders.dsl_schema import PredecoderDSL
 from autoqec.envs.environment import Environment
 from autoqec.envs.load import load_env
-from autoqec.errors import RunnerCallPathError
+from autoqec.errors import AutoQECError, RunnerCallPathError
+from autoqec.io.locks import locked
+from autoqec.layout import RoundDir
 from autoqec.runner.data import FaultSampler
 from autoqec.runner.gap import MatchingPairs
 from autoqec.runner.hard_shots import HardShots
@@ -158,6 +160,36 @@ def test_a_process_that_the_system_kills_is_a_status(tmp_path) -> None:
     assert "memory" in metrics.status_reason
 
 
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
+def test_the_training_ends_with_its_command(tmp_path, how) -> None:
+    """The lock on the folder is the training's as well: once it is free, nothing writes there."""
+    files, temporary = RoundDir(tmp_path / "round"), tmp_path / "temporary"
+    temporary.mkdir()
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump({**CONFIG, **training(epochs=10_000)}))
+    arguments = ["run-round", "surface_d3_depol", str(tmp_path / "config.yaml"), str(files.path)]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "cli.autoqec", *arguments], env={**os.environ, "TMPDIR": str(temporary)}
+    )
+    while not (files.train_log.exists() and files.train_log.stat().st_size):
+        assert process.poll() is None
+        time.sleep(0.1)
+    with pytest.raises(AutoQECError, match="locked"), locked(files.lock, wait=False):
+        pass
+    process.send_signal(how)
+    assert process.wait() == (143 if how == signal.SIGTERM else -how)
+    with locked(files.lock):
+        assert not list(temporary.glob("autoqec-*")) or how == signal.SIGKILL
+
+
+def test_an_attempt_that_was_trained_is_not_trained_again(tmp_path) -> None:
+    changes = {"round_attempt_id": "a", "fork_from": "baseline", "fork_from_canonical": "baseline"}
+    wanted = config(tmp_path, **training(epochs=0)).model_copy(update=changes)
+    first = run_round(wanted, small_env())
+    assert run_round(wanted, small_env()) == first  # to the clock
+    other = run_round(wanted.model_copy(update={"round_attempt_id": "b"}), small_env())
+    assert other.eval_wallclock_s != first.eval_wallclock_s
+
+
 def test_baselines_stand_beside_the_round_on_its_shots(tmp_path) -> None:
     metrics = run_round(config(tmp_path, **training(epochs=0)), small_env())
     beside = {row["plain"]: row for row in metrics.baselines}
@@ -210,6 +242,7 @@ def test_a_killed_training_goes_on_where_it_was(tmp_path) -> None:
         for a, b in zip(whole.state_dict().values(), resumed.state_dict().values(), strict=True)
     )
     assert again.losses == report.losses
+    assert report.earlier_s == 0 < again.earlier_s < again.seconds
     assert (tmp_path / "cut" / "train.log").read_text() == (tmp_path / "whole" / "train.log").read_text()
     assert not (tmp_path / "cut" / "state.pt").exists()
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -182,6 +184,25 @@ def test_printing_short_answers_hangs_and_exits(
             worker.answers(held, detectors[:7])
         with pytest.raises(WorkerDied, match="closed"):
             worker.answers(held, detectors[:20])
+
+
+@pytest.mark.slow
+def test_a_busy_machine_is_not_the_models_fault(tier: Tier, problem: DecodingProblem, detectors: U8) -> None:
+    """Seven others on the worker's only core: its first answer takes much longer than a request may, and comes."""
+    core = min(os.sched_getaffinity(0))
+    busy = f"import os; os.sched_setaffinity(0, [{core}])\nwhile True: pass"
+    others = [subprocess.Popen([sys.executable, "-c", busy], start_new_session=True) for _ in range(7)]
+    try:
+        with ModelWorker(tier, request_s=4.0) as worker:
+            for pid in confined._descendants(worker._live().pid):
+                os.sched_setaffinity(pid, [core])
+            held = hold(worker, problem, SOFT)
+            assert np.isfinite(worker.answers(held, detectors[:20])).all()
+            assert worker._excused > 0
+    finally:
+        for other in others:
+            other.kill()
+            other.wait()
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from autoqec.surfaces.skills import skill
 
 PLACEHOLDERS = (
-    "ENV", "RUN_DIR", "ROUND_DIR", "TRIAL_DIR", "CONFIG", "COMMAND", "REPOSITORY", "BASE", "ATTEMPT", "N",
+    "ENV", "RUN_DIR", "RUN_ID", "ROUND_DIR", "TRIAL_DIR", "CONFIG", "COMMAND", "REPOSITORY", "BASE", "ATTEMPT", "N",
 )  # fmt: skip
 _WORD = re.compile(rf"(?<![A-Za-z_])({'|'.join(PLACEHOLDERS)})(?![A-Za-z_])|(?<=_)N(?=\.)")
 

@@ -20,6 +20,7 @@ from quick_workspace import QUICK_CONFIG, make_workspace
 from skill_commands import PLACEHOLDERS, commands_of, filled, placeholders_of
 
 from autoqec.commands import main
+from autoqec.layout import RunDir
 from autoqec.surfaces.skills import SKILLS, skill
 
 ALL = [(name, command) for name in SKILLS for command in commands_of(name)]
@@ -68,7 +69,7 @@ def test_every_command_and_option_exists(name: str, command: str) -> None:
 
 
 class Shell:
-    """Runs commands as an agent's shell would: in the workspace, with `autoqec` on the path."""
+    """Runs commands as an agent's shell would: in the workspace, with `autoqec` on the path, some in the background."""
 
     def __init__(self, workspace: Path, home: Path) -> None:
         self.workspace = workspace
@@ -76,18 +77,23 @@ class Shell:
         self.environment = {**os.environ, "PATH": path, "AUTOQEC_HOME": str(home)}
 
     def __call__(self, command: str, values: Mapping[str, str], *, codes: Collection[int] = (0,)) -> Any:
-        line = filled(command, values)
-        done = subprocess.run(
-            ["bash", "-c", line],
+        return self.end(self.start(command, values), codes=codes)
+
+    def start(self, command: str, values: Mapping[str, str]) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            ["bash", "-c", filled(command, values)],
             cwd=self.workspace,
             env=self.environment,
             stdin=subprocess.DEVNULL,
-            capture_output=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             text=True,
-            check=False,
         )
-        assert done.returncode in codes, (line, done.returncode, done.stdout[-2000:], done.stderr[-2000:])
-        return json.loads(done.stdout) if done.stdout.startswith(("{", "[")) else done.stdout
+
+    def end(self, process: subprocess.Popen[str], *, codes: Collection[int] = (0,)) -> Any:
+        out, err = process.communicate()
+        assert process.returncode in codes, (process.args, process.returncode, out[-2000:], err[-2000:])
+        return json.loads(out) if out.startswith(("{", "[")) else out
 
 
 ANSWERS: dict[str, dict[str, Any]] = {
@@ -121,28 +127,30 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Shell:
 
 @pytest.fixture(scope="module")
 def run(shell: Shell) -> dict[str, Any]:
-    """One round of autoqec-run, command by command, with the answers that the subagents would write."""
+    """One round of autoqec-run, command by command, with the answers that the subagents would write. The training is in the
+    background, as in a shell with a time limit."""
     values = {"ENV": "env.yaml", "N": "1"}
     said: dict[str, Any] = {}
+    training: subprocess.Popen[str] | None = None
     for command in commands_of("autoqec-run"):
         if "--in" in command:
-            role = Path(shlex.split(command)[-1]).name.partition("_")[0]
-            folder = Path(values["RUN_DIR"]) / "answers"
-            folder.mkdir(exist_ok=True)
-            (folder / f"{role}_1.json").write_text(json.dumps(ANSWERS[role]))
-        answer = shell(command, values, codes={0, 1} if command == "COMMAND" else {0})
-        step = (
-            " ".join(shlex.split(command)[2:4])
-            if "context" in command
-            else command.split()[-1 if command == "COMMAND" else 2]
-        )
+            file = shell.workspace / shlex.split(filled(command, values))[-1]
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(json.dumps(ANSWERS[file.name.partition("_")[0]]))
+        if command == "COMMAND":
+            training = shell.start(command, values)
+            continue
+        answer = shell(command, values)
+        step = " ".join(shlex.split(command)[2:4]) if "context" in command else command.split()[2]
         said.setdefault(step, answer)
         if step == "begin":
-            values["RUN_DIR"] = answer["run_dir"]
+            values |= {"RUN_DIR": answer["run_dir"], "RUN_ID": answer["run_id"]}
         elif step == "code":
             values["COMMAND"] = answer["command"]
         elif step == "context ideator":
             values["ATTEMPT"] = answer["attempt"]
+    assert training is not None
+    said["COMMAND"] = shell.end(training)
     return {"values": values, "said": said}
 
 
@@ -159,10 +167,13 @@ def test_the_loop_of_the_skill_is_a_whole_round(shell: Shell, run: dict[str, Any
     assert "-m cli.autoqec run-round" in said["code"]["command"]
     assert not list(shell.workspace.rglob("owned"))  # what a model wrote is no shell
     assert said["COMMAND"]["status"] == "ok"
-    assert said["run"]["delta_ler"] == said["COMMAND"]["delta_ler"]  # trained once, and accepted
+    once = ("delta_ler", "train_wallclock_s")  # the clock would tell a second training
+    assert [said["run"][name] for name in once] == [said["COMMAND"][name] for name in once]
     assert said["analyse"]["verdict"] in ("candidate", "ignore")
     assert said["record"]["round"] == 1
     assert (folder / "log.md").is_file()
+    there = {path for path in folder.iterdir() if not path.name.startswith(".")}
+    assert there <= {*vars(RunDir(folder)).values(), folder / "round_1"}  # as after the plain loop
     assert not Path(said["propose"]["worktree"]).exists()
     assert said["end"]["rounds"] == 1
     for command in said["end"]["next"]:

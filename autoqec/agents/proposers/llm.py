@@ -142,6 +142,7 @@ class LlmProposer:
             ledger=self.roles.ledger,
             rounds_left=context.rounds_planned - context.round + 1,
             seconds_left=context.budget_left_s,
+            checked_out=context.checked_out,
         )
 
 

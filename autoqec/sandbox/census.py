@@ -1,0 +1,30 @@
+"""What a config with code costs, counted behind the wall before anything is trained."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from autoqec.envs.problem import DecodingProblem
+from autoqec.sandbox.tiers import strongest
+from autoqec.sandbox.worker import ModelWorker
+
+_COUNTING_S = 60.0
+
+
+def confined_flops(
+    dsl: Mapping[str, Any], problem: DecodingProblem, *, output_mode: str, wants_edges: bool
+) -> int | None:
+    """FLOPs per syndrome of an untrained model; None where no sandbox holds. It starts a process, which takes seconds.
+
+    Raises:
+        Refused, WorkerDied: the code does not run.
+    """
+    tier = strongest()
+    if not tier.confines:
+        return None
+    with ModelWorker(tier, request_s=_COUNTING_S) as worker:
+        model = worker.hold_model(
+            worker.hold_problem(problem), problem, dsl, None, output_mode=output_mode, wants_edges=wants_edges
+        )
+        return worker.flops(model)
