@@ -11,6 +11,7 @@ from statistics import median
 from typing import Any
 
 from autoqec.agents.accounting import Ledger
+from autoqec.io.cores import available_cores
 from autoqec.layout import RunDir
 
 GIB = 1 << 30
@@ -32,7 +33,7 @@ def machine_state(
     """
     ok = [row for row in history if row.get("status") == "ok"]
     return {
-        "cpu": {"cores": _cores(), "load": _load()},
+        "cpu": {"cores": available_cores(), "load": _load()},
         "memory_gb": _memory(),
         "gpus": _gpus(),
         "disk_free_gb": _disk(run),
@@ -80,10 +81,6 @@ def _money(ledger: Ledger) -> dict[str, Any]:
 
 def _median(rows: Sequence[Mapping[str, Any]], field: str) -> float | None:
     return round(median(float(row.get(field) or 0.0) for row in rows), 1) if rows else None
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _load() -> float | None:

@@ -18,6 +18,7 @@ from typing import Literal
 
 import autoqec
 from autoqec import layout
+from autoqec.io.cores import available_cores
 from autoqec.sandbox import tiers
 
 Status = Literal["ok", "warn", "fail"]
@@ -137,9 +138,10 @@ def _load(library: Library, code: str) -> tuple[Check, str]:
 
 
 def _hardware() -> Iterator[Check]:
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     yield Check(
-        "cpu", "ok", f"{_cpu_model()}, {cores} cores usable, {platform.machine()} {platform.system()}"
+        "cpu",
+        "ok",
+        f"{_cpu_model()}, {available_cores()} cores usable, {platform.machine()} {platform.system()}",
     )
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     little = memory < LITTLE_MEMORY

@@ -15,14 +15,10 @@ from typing import Any, Self
 
 from autoqec.errors import AutoQECError
 from autoqec.eval.lane import Stage, Task, rebuilt
+from autoqec.io.cores import available_cores
 from autoqec.io.scratch import scratch_folder
 
 MAX_LANES = 16
-
-
-def available_cores() -> int:
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(cores, MAX_LANES)
 
 
 class Lanes:
@@ -33,7 +29,7 @@ class Lanes:
         self._held = contextlib.ExitStack()
         self._scratch = self._held.enter_context(scratch_folder("verify"))
         self._stage = stage
-        self.count = count or available_cores()
+        self.count = count or min(available_cores(), MAX_LANES)
 
     def __enter__(self) -> Self:
         try:

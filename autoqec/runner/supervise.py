@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -31,6 +32,7 @@ from autoqec.io.validate import load_model, validate_model
 from autoqec.layout import RoundDir
 from autoqec.runner.safety import Safety
 from autoqec.runner.schema import RoundMetrics, RunnerConfig
+from autoqec.sandbox.kernels import kernels_for
 from autoqec.sandbox.tiers import TIERS, best, probe
 
 _KEPT_VARIABLES = (
@@ -139,6 +141,9 @@ def _supervised(
             variables |= dict.fromkeys(("AUTOQEC_CACHE", "NUMBA_CACHE_DIR", "HOME", "TMPDIR"), str(scratch))
             variables["LOGNAME"] = "confined"  # its user id has no name, which torch asks for
             variables["PYTHONPATH"] = str(package)
+            for place, kernel in kernels_for(package):
+                (scratch / place).mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(kernel, scratch / place / kernel.name)
             job["confined"] = True
         job["result"] = str(result)
         job_file.write_text(json.dumps(job))

@@ -34,8 +34,9 @@ def workspace(tmp_path: Path) -> Path:
         ("[1e-3, 5e-3, 1e-2]", "[1e-2]"),
         ("target_p: 1e-3", "target_p: 1e-2"),
         ("min_shots_train: 1000000", "min_shots_train: 20000"),
-        ("min_shots_val: 100000", "min_shots_val: 100000"),
+        ("min_shots_val: 100000", "min_shots_val: 40000"),
         ("min_shots_verify: 200000", "min_shots_verify: 100000"),
+        ("[pymatching, pymatching_correlated, belief_matching]", "[pymatching]"),
     ):
         assert old in text
         text = text.replace(old, new)

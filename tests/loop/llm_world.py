@@ -54,15 +54,12 @@ def idea(hypothesis: str, fork_from: str | list[str] = "baseline", **changes: An
 
 
 def code(iterations: int = 8, **changes: Any) -> Entry:
-    """An untrained BP: a round in a few seconds. A block of `changes` that starts with `gnn` makes it a hybrid."""
+    """An untrained BP: a round in a few seconds. changes: of the config; a block that is None is left out."""
     config: dict[str, Any] = {"type": "neural_bp", "output_mode": "soft_priors"}
     config |= {"neural_bp": {"iterations": iterations}, "training": {"epochs": 0}, **changes}
+    config = {name: block for name, block in config.items() if block is not None}
     tier = "2" if "custom" in json.dumps(config) else "1"
     return {"dsl_config": json.dumps(config), "tier": tier, "rationale": "so", "commit_message": f"Run {iterations}"}  # fmt: skip
-
-
-def tier_2(iterations: int = 8) -> Entry:
-    return code(iterations, type="hybrid", gnn={"layers": 1, "hidden_dim": 8, "message_fn": CUSTOM})
 
 
 def plan_of(script: list[Entry]) -> dict[str, list[Entry]]:

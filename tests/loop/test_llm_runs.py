@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from llm_world import CUSTOM, SECRETS, WORDS, Finished, World, code, idea, outside_fences, tier_2
+from llm_world import CUSTOM, SECRETS, WORDS, Finished, World, code, idea, outside_fences
 
 from autoqec.agents.prices import nano_of
 
 pytestmark = pytest.mark.slow
 
 MODULE = "autoqec/decoders/modules/heads.py"
+VERIFIER = "autoqec/eval/verify.py"
 SPY = "import os, sys\nprint('spy', sorted(os.environ.items()), file=sys.stderr, flush=True)\n"
 
 
@@ -56,80 +57,99 @@ def check_whole(done: Finished, rounds: int) -> list[dict[str, Any]]:
     return rows
 
 
-def test_claude_cli_from_tier_1_to_a_verified_composition_and_a_conflict(
-    tmp_path: Path, verifier: Path
+KEYS = {"claude-cli": "ANTHROPIC_API_KEY", "codex-cli": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY", "openai": "OPENAI_API_KEY"}  # fmt: skip
+PRICES = {"claude-cli": 0.0123, "codex-cli": 0.021, "anthropic": 0.011, "openai": 0.00455}
+"""Of a call of the fakes, in USD: what `claude` says, and tokens times the prices of the models."""
+
+
+def _script(*, edits: bool) -> list[dict[str, Any]]:
+    """Tier 1, tier 2, a conflict of the two, tier 1 again, and a composition; four answers have to be mended.
+
+    edits: the coder edits files, too, inside what a round may change and, in a sixth round, outside of it.
+    """
+    one, other, third = "01-six-iterations", "02-a-message-of-its-own", "04-smaller-batches"
+    six = {"do": "edit", "path": MODULE, "content": installed(MODULE) + SPY, "answer": code(6)}
+    network = {"layers": 1, "hidden_dim": 8, "message_fn": CUSTOM}
+    script = [
+        {
+            "idea": [{"do": "text", "text": "Let me think."}, idea("Six iterations")],
+            "code": [{**code(6), "tier": "3"}, code(1_000_000), six if edits else code(6)],
+        },
+        {"idea": idea("A message of its own"), "code": code(type="gnn", neural_bp=None, gnn=network)},
+        {"idea": [idea("Both", ["01", "02"]), idea("Both", [one, other])], "trains": False},
+        {"idea": idea("Smaller batches"), "code": code(8, training={"epochs": 0, "batch_size": 64})},
+        {"idea": idea("What fits together", [one, third])},
+    ]
+    outside = {"do": "edit", "path": VERIFIER, "content": "VERIFIED = True\n", "answer": code(7)}
+    return [*script, {"idea": idea("A better verifier"), "code": outside}] if edits else script
+
+
+@pytest.mark.parametrize("backend", KEYS)
+def test_every_backend_goes_through_tier_2_and_a_conflict_to_a_composition(
+    tmp_path: Path, verifier: Path, backend: str
 ) -> None:
-    """Untrained belief propagation gains at once; a graph network alone does not, so it is not verified."""
-    world = World(tmp_path, verifier, val_shots=40_000)
-    one, other, third = "01-six-iterations", "02-a-message-of-its-own", "04-only-a-network"
-    script = [
-        {"idea": idea("Six iterations"), "code": code(6)},
-        {"idea": idea("A message of its own"), "code": tier_2()},
-        {"idea": idea("Both", [one, other])},
-        {"idea": idea("Only a network"), "code": code(type="gnn", gnn={"layers": 1, "hidden_dim": 8})},
-        {"idea": idea("Two types at once", [other, third]), "trains": False},
-    ]
-    del (config := json.loads(script[3]["code"]["dsl_config"]))["neural_bp"]
-    script[3]["code"]["dsl_config"] = json.dumps(config)
-    done = world.play("claude-cli", script, "--verify-shots", "10000")
-    rows = check_whole(done, 5)
-    assert [row["status"] for row in rows] == ["ok", "ok", "ok", "ok", "compose_conflict"]
-    assert [row["coder"] and row["coder"]["tier"] for row in rows] == ["1", "2", None, "1", None]
-    child = rows[2]
-    assert child["fork_from_ordered"] == [rows[0]["branch"], rows[1]["branch"]]
-    assert child["dsl_config"]["type"] == "hybrid"
-    assert child["dsl_config"]["neural_bp"]["iterations"] == 6
-    assert child["dsl_config"]["gnn"]["message_fn"]["code"] == CUSTOM["code"]
-    assert child["verification"]["paired_eval_bundle_id"]
-    assert child["verification"]["composition"] in ("composes", "partial", "conflicts")
-    assert (rows[3]["verdict"], rows[3]["verification"]) == ("ignore", None)
-    conflict = rows[4]
-    assert conflict["conflicting_files"] == ["experiment/type.yaml"]
+    """With claude-cli the validation is large enough to show what untrained belief propagation gains, and it is verified;
+    an untrained network gains nothing."""
+    verifies, edits = backend == "claude-cli", backend.endswith("-cli")
+    world = World(tmp_path, verifier, val_shots=40_000 if verifies else 500)
+    done = world.play(backend, script := _script(edits=edits), "--verify-shots", "10000")
+    rows = check_whole(done, len(script))
+    first, custom, conflict, third, child = rows[:5]
+    assert [row["status"] for row in rows[:5]] == ["ok", "ok", "compose_conflict", "ok", "ok"]
+    assert [row["coder"] and row["coder"]["tier"] for row in rows[:5]] == ["1", "2", None, "1", None]
+    assert custom["dsl_config"]["gnn"]["message_fn"]["code"] == CUSTOM["code"]
+    assert (custom["verdict"], custom["verification"]) == ("ignore", None)
+    assert conflict["conflicting_files"] == ["experiment/neural_bp.yaml", "experiment/type.yaml"]
     assert conflict["branch"] is conflict["commit_sha"] is None
-    assert {row["verdict"] for row in rows[:3]} <= {"VERIFIED", "SUSPICIOUS", "FAILED"}
-    verified = [row["branch"] for row in rows if row["verdict"] == "VERIFIED"]
-    front = json.loads(done.files.pareto.read_text())
-    assert {member["branch"] for member in front} <= set(verified)
-    assert bool(front) == bool(verified)
-    assert done.found["cost_usd"] == pytest.approx(0.0123 * len(done.calls), abs=1e-9)
-    assert "## Round 5: Two types at once" in done.log
-    assert "compose_conflict: the parents change the same lines: experiment/type.yaml" in done.log
-
-
-def test_codex_cli_trains_with_an_edit_inside_the_scope_and_not_with_one_outside(world: World) -> None:
-    inside = {"do": "edit", "path": MODULE, "content": installed(MODULE) + SPY, "answer": code(6)}
-    outside = {
-        "do": "edit",
-        "path": "autoqec/eval/verify.py",
-        "content": "VERIFIED = True\n",
-        "answer": code(7),
+    assert f"- compose_conflict: {conflict['status_reason']}" in done.log
+    assert child["fork_from_ordered"] == [first["branch"], third["branch"]]
+    assert child["dsl_config"]["neural_bp"]["iterations"] == 6
+    assert child["dsl_config"]["training"]["batch_size"] == 64
+    reasons = {
+        "the answer holds no JSON object": done.prompts("ideator")[1],
+        "expected one of '1' or '2', got '3'": done.prompts("coder")[1],
+        "FLOPs per syndrome, and 2e+07 are the most": done.prompts("coder")[2],
+        "there is no branch '01'": done.prompts("ideator")[4],
     }
-    script = [
-        {"idea": idea("A better head"), "code": inside},
-        {"idea": idea("A better verifier"), "code": outside},
-        {"idea": idea("A message of its own"), "code": tier_2()},
-        {"idea": idea("Both", ["01-a-better-head", "03-a-message-of-its-own"])},
-    ]
-    done = world.play("codex-cli", script)
-    edited, refused, custom, child = check_whole(done, 4)
-    assert edited["status"] == custom["status"] == child["status"] == "ok"
-    assert done.git("show", f"{edited['branch']}:{MODULE}").decode().endswith(SPY)
-    for row in (edited, child):  # the merge holds the edit, too
+    for reason, prompt in reasons.items():
+        assert reason in prompt
+        assert reason not in outside_fences(prompt)
+    for call in done.calls:
+        told = (call["env"] if edits else call["headers"]).values()
+        assert [name for name, secret in SECRETS.items() if any(secret in text for text in told)] == [KEYS[backend]]  # fmt: skip
+    assert done.found["cost_usd"] == pytest.approx(PRICES[backend] * len(done.calls), abs=1e-9)
+    if edits:
+        _check_edits(done, rows)
+    if verifies:
+        _check_verified(done, rows)
+    else:
+        assert not any(row["verification"] for row in rows)
+
+
+def _check_edits(done: Finished, rows: list[dict[str, Any]]) -> None:
+    first, custom, _, _, child, refused = rows
+    assert done.git("show", f"{first['branch']}:{MODULE}").decode().endswith(SPY)
+    for row in (first, child):  # the merge holds the edit, too
         seen = done.files.round(row["round"]).output.read_text()
         assert "spy [('AUTOQEC_CACHE'" in seen
         assert not any(name in seen for name in SECRETS)
         assert "AUTOQEC_IDEATOR" not in seen
     assert "spy" not in done.files.round(custom["round"]).output.read_text()
     assert refused["status"] == "compile_error"
-    assert (
-        refused["status_reason"] == "the branch changes what a round may not change: autoqec/eval/verify.py"
-    )
-    assert not done.files.round(2).checkpoint.exists()
-    assert "may not change: autoqec/eval/verify.py" in done.log
-    for call in done.calls:
-        told = {name: value for name, value in call["env"].items() if name in SECRETS}
-        assert told == {"OPENAI_API_KEY": SECRETS["OPENAI_API_KEY"]}
-    assert done.found["cost_usd"] == pytest.approx(0.021 * len(done.calls), abs=1e-9)
+    assert refused["status_reason"] == f"the branch changes what a round may not change: {VERIFIER}"
+    assert not done.files.round(refused["round"]).checkpoint.exists()
+    assert f"may not change: {VERIFIER}" in done.log
+
+
+def _check_verified(done: Finished, rows: list[dict[str, Any]]) -> None:
+    first, _, _, third, child, _ = rows
+    assert {row["verdict"] for row in (first, third, child)} <= {"VERIFIED", "SUSPICIOUS", "FAILED"}
+    assert child["verification"]["paired_eval_bundle_id"]
+    assert child["verification"]["composition"] in ("composes", "partial", "conflicts")
+    verified = [row["branch"] for row in rows if row["verdict"] == "VERIFIED"]
+    front = json.loads(done.files.pareto.read_text())
+    assert {member["branch"] for member in front} <= set(verified)
+    assert bool(front) == bool(verified)
 
 
 def _same(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -148,13 +168,13 @@ def test_anthropic_and_its_replay_give_the_same_rounds(tmp_path: Path, verifier:
     script = [
         {"idea": idea("Six iterations"), "code": code(6), "words": wrong},
         {"idea": idea("Six again"), "code": [code(6), code(6)], "trains": False},
-        {"idea": idea("A message, ten iterations"), "code": tier_2(10)},
-        {"idea": idea("Both", ["01-six-iterations", "03-a-message-ten-iterations"]), "trains": False},
+        {"idea": idea("Ten iterations"), "code": code(10)},
+        {"idea": idea("Both", ["01-six-iterations", "03-ten-iterations"]), "trains": False},
     ]
     world = World(tmp_path / "recorded", verifier)
     done = world.play("anthropic", script)
-    first, repeat, custom, conflict = rows = check_whole(done, 4)
-    assert first["status"] == custom["status"] == "ok"
+    first, repeat, ten, conflict = rows = check_whole(done, 4)
+    assert first["status"] == ten["status"] == "ok"
     corrections = first["analysis"]["corrections"]
     assert [words.partition(" ")[0] for words in corrections] == ["verdict", "summary", "seed"]
     assert first["verdict"] == first["analysis"]["verdict"] == "ignore"
@@ -180,45 +200,14 @@ def test_anthropic_and_its_replay_give_the_same_rounds(tmp_path: Path, verifier:
     assert replayed.found["cost_usd"] == 0.0
 
 
-def test_openai_goes_through_repairs_to_a_composition(world: World) -> None:
-    broken = {**code(6), "tier": "3"}
-    script = [
-        {
-            "idea": [{"do": "answer", "text": "Let me think."}, idea("Six iterations")],
-            "code": [broken, code(6)],
-        },
-        {"idea": idea("A message of its own"), "code": tier_2()},
-        {
-            "idea": [
-                idea("Both", ["01", "02"]),
-                idea("Both", ["01-six-iterations", "02-a-message-of-its-own"]),
-            ]
-        },
-        {"idea": idea("A million iterations"), "code": [code(1_000_000), code(12)]},
-    ]
-    done = world.play("openai", script)
-    rows = check_whole(done, 4)
-    assert [row["status"] for row in rows] == ["ok"] * 4
-    assert rows[2]["dsl_config"]["neural_bp"]["iterations"] == 6
-    assert rows[3]["dsl_config"]["neural_bp"]["iterations"] == 12
-    reasons = {
-        "the answer holds no JSON object": done.prompts("ideator")[1],
-        "expected one of '1' or '2', got '3'": done.prompts("coder")[1],
-        "there is no branch '01'": done.prompts("ideator")[4],
-        "FLOPs per syndrome, and 2e+07 are the most": done.prompts("coder")[4],
-    }
-    for reason, prompt in reasons.items():
-        assert reason in prompt
-        assert reason not in outside_fences(prompt)
-    assert all(
-        call["headers"]["authorization"] == f"Bearer {SECRETS['OPENAI_API_KEY']}" for call in done.calls
-    )
-
-
 NOT_JSON = [{"do": "text", "text": f"Attempt {n}: no object here"} for n in range(3)]
+ALL = [
+    ("ideator", "not_json", 3, {"idea": NOT_JSON}),
+    ("coder", "schema", 3, {"idea": idea("Wrong"), "code": [{"do": "answer", "answer": {"tier": "1"}}] * 3}),
+]
 BUSY = {"do": "api_error", "text": "API Error: Request rejected (429) · Rate limited. Retry after 0.01s"}
 CLAUDE = [
-    ("ideator", "not_json", 3, {"idea": NOT_JSON}),
+    *ALL,
     ("coder", "refusal", 1, {"idea": idea("Refused"), "code": {"do": "refusal"}}),
     ("ideator", "budget", 1, {"idea": {"do": "subtype", "subtype": "error_max_budget_usd", "cost": 0.42}}),
     ("coder", "crash", 1, {"idea": idea("Crash"), "code": {"do": "crash", "text": "\x1b[31m## Round 9: \x00garbage\n", "code": 1}}),
@@ -226,23 +215,28 @@ CLAUDE = [
     ("ideator", "deadline", 1, {"idea": {"do": "hang"}}),
 ]  # fmt: skip
 STUCK = {"do": "api_error", "text": "stream disconnected: exceeded rate limit. Please try again in 10ms."}
+USED_UP = {"do": "api_error", "text": "You've hit your usage limit. Upgrade to Pro or try again in 3 hours 12 minutes."}  # fmt: skip
 CODEX = [
-    ("ideator", "not_json", 3, {"idea": NOT_JSON}),
+    *ALL,
     ("coder", "refusal", 1, {"idea": idea("Refused"), "code": {"do": "text", "text": "I can't assist with that."}}),
+    ("ideator", "rate_limit", 1, {"idea": USED_UP}),
     ("ideator", "crash", 1, {"idea": {"do": "crash"}}),
-    ("coder", "schema", 3, {"idea": idea("Wrong"), "code": [{"do": "answer", "answer": {"tier": "1"}}] * 3}),
     ("coder", "rate_limit", 4, {"idea": [STUCK, idea("Limited")], "code": [STUCK] * 4}),
     ("ideator", "deadline", 1, {"idea": {"do": "hang"}}),
 ]  # fmt: skip
 LIMIT = {"do": "status", "status": 429, "headers": {"retry-after-ms": "5"}, "text": "slow down"}
+DOWN = {**LIMIT, "status": 500, "text": "internal error"}
 HTTP = [
-    ("ideator", "not_json", 3, {"idea": NOT_JSON}),
+    *ALL,
     ("coder", "refusal", 1, {"idea": idea("Refused"), "code": {"do": "refusal", "text": "I can't."}}),
     ("ideator", "login", 1, {"idea": {"do": "status", "status": 401, "text": f"bad key {SECRETS['ANTHROPIC_API_KEY']}"}}),
-    ("coder", "schema", 3, {"idea": idea("Wrong"), "code": [{"do": "answer", "answer": {"tier": "1"}}] * 3}),
+    ("ideator", "request", 1, {"idea": {"do": "status", "status": 400, "text": "Your credit balance is too low"}}),
+    ("coder", "overloaded", 4, {"idea": idea("Crash"), "code": [DOWN] * 4}),
     ("coder", "rate_limit", 4, {"idea": [LIMIT, idea("Limited")], "code": [LIMIT] * 4}),
     ("ideator", "deadline", 1, {"idea": {"do": "drip", "pause": 0.5, "answer": idea("x" * 400)}}),
 ]  # fmt: skip
+"""A crash there is a status of 500. Only `claude` has a budget of its own: elsewhere it is the vendor who says that there is
+no more money, in words, and the run's own cap is the next test's matter."""
 
 
 @pytest.mark.parametrize(
@@ -252,7 +246,7 @@ HTTP = [
 def test_every_failure_of_a_role_is_a_row_and_none_stops_the_run(
     world: World, backend: str, cases: list[tuple[str, str, int, dict[str, Any]]]
 ) -> None:
-    world.environ["AUTOQEC_ROLE_DEADLINE_S"] = "20"
+    world.environ["AUTOQEC_ROLE_DEADLINE_S"] = "10"
     script = [{**line, "trains": False} for *_, line in cases]
     done = world.play(backend, script)
     rows = check_whole(done, len(cases))
@@ -305,12 +299,25 @@ def _most_at_risk(done: Finished) -> int:
     return most
 
 
-@pytest.mark.parametrize(("backend", "rounds"), [("claude-cli", 2), ("anthropic", 2)])
+@pytest.mark.parametrize(
+    ("backend", "budget", "price"),
+    [
+        ("claude-cli", "0.50", "0.12"),
+        ("codex-cli", "0.50", "0.12"),
+        ("anthropic", "0.50", "0.10"),
+        ("openai", "0.25", "0.05"),
+    ],
+)
 def test_a_cap_is_kept_to_the_cent_with_calls_in_flight_counted(
-    world: World, backend: str, rounds: int
+    world: World, backend: str, budget: str, price: str
 ) -> None:
-    """0.12 a call by claude, of a reservation of 0.125: four fit into 0.50. Over HTTP 0.10, and a worst case of about 0.2."""
-    facts = {"turns": [0.04] * 3, "usage": {"input_tokens": 40_000, "output_tokens": 2_000}}
+    """A quarter of the budget is set aside for a call by a program, a worst case of about two calls over HTTP: four calls fit."""
+    facts = {
+        "turns": [0.04] * 3,
+        "tokens": {"input_tokens": 36_000, "output_tokens": 2_000},
+        "usage": dict.fromkeys(("input_tokens", "prompt_tokens"), 40_000)
+        | dict.fromkeys(("output_tokens", "completion_tokens"), 2_000),
+    }
 
     def priced(answer: dict[str, Any]) -> dict[str, Any]:
         return {"do": "answer", "answer": answer, **facts}
@@ -319,11 +326,11 @@ def test_a_cap_is_kept_to_the_cent_with_calls_in_flight_counted(
         {"idea": priced(idea(f"Idea {n}")), "code": priced(code(4 + n)), "words": priced(WORDS)}
         for n in range(4)
     ]
-    done = world.play(backend, script, "--budget-usd", "0.50")
-    rows = check_whole(done, rounds)
-    assert _most_at_risk(done) <= nano_of("0.50")
-    price = {"claude-cli": Decimal("0.12"), "anthropic": Decimal("0.10")}[backend]
-    assert done.found["cost_usd"] == float(price * len(done.calls))
+    done = world.play(backend, script, "--budget-usd", budget)
+    rows = check_whole(done, 2)
+    assert _most_at_risk(done) <= nano_of(budget)
+    assert len(done.calls) == 4
+    assert done.found["cost_usd"] == float(4 * Decimal(price))
     assert done.found["rounds_planned"] == 4
     assert "the budget of money is used up" in done.found["stopped"]
     assert "of the budget is left" in done.found["stopped"]
@@ -331,9 +338,9 @@ def test_a_cap_is_kept_to_the_cent_with_calls_in_flight_counted(
     assert rows[-1]["role_failure"]["kind"] == "budget"
     assert rows[-1]["role_failure"]["role"] == "coder"
 
-    resumed = world.play(backend, script, "--budget-usd", "0.50", "--resume", done.files.path.name)
+    resumed = world.play(backend, script, "--budget-usd", budget, "--resume", done.files.path.name)
     assert resumed.code == 0
-    assert len(resumed.rows) == rounds  # nobody could be paid, so there is no round
+    assert len(resumed.rows) == 2  # nobody could be paid, so there is no round
 
 
 def test_a_missing_program_is_said_before_there_is_a_run(world: World) -> None:

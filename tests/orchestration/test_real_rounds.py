@@ -34,6 +34,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
         ("target_p: 1e-3", "target_p: 1e-2"),
         ("min_shots_train: 1000000", "min_shots_train: 20000"),
         ("min_shots_val: 100000", "min_shots_val: 20000"),
+        ("[pymatching, pymatching_correlated, belief_matching]", "[pymatching]"),
     ):
         assert old in text
         text = text.replace(old, new)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import multiprocessing
-import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -21,6 +20,7 @@ from autoqec.decoders.paired.store import FailureStore, Record
 from autoqec.decoders.protocol import DecoderFactory
 from autoqec.envs.environment import Environment
 from autoqec.errors import InputError
+from autoqec.io.cores import available_cores
 
 CHUNK = 8192
 """Shots with one seed. A multiple of 8, so that packed chunks join at byte boundaries."""
@@ -72,7 +72,7 @@ class Evaluator:
         progress: Progress | None = None,
     ) -> None:
         self._env = env
-        self._workers = max(1, workers if workers is not None else os.cpu_count() or 1)
+        self._workers = max(1, workers if workers is not None else available_cores())
         self._purpose = purpose
         self._labels = labels
         self._use_store = store

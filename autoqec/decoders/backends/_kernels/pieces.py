@@ -6,7 +6,6 @@ run batches at the same time; numba's own threading layers would not allow that 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
@@ -14,6 +13,7 @@ from typing import Any, TypeVar
 import numpy.typing as npt
 
 from autoqec.errors import InputError
+from autoqec.io.cores import available_cores
 
 Result = TypeVar("Result")
 
@@ -27,7 +27,7 @@ def in_pieces(
             f"threads is {threads}", where="threads", mend="give 1 or more, or None for all cores"
         )
     if threads is None:
-        threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        threads = available_cores()
     threads = min(threads, shots // worth_a_thread)
     if threads <= 1:
         return [work(0, shots)] if shots else []

@@ -15,5 +15,6 @@ def find(case: RoundCase) -> Finding | None:
         "high",
         "the parents of the compose round change the same options",
         (*case.metric("status_reason", "fork_from_canonical"), Evidence("conflicting_files", files)),
-        "compose branches that changed different options, or use compose_mode with_edit and settle the named files",
+        "compose branches that changed different options, or fork from one parent and make the other's change there: the same "
+        "parents are not composed twice",
     )
