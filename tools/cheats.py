@@ -46,12 +46,15 @@ def _corpus() -> Any:
 
 
 def _begin(root: str) -> None:
-    """Of one process: a folder of its own for repository, rounds and caches."""
+    """Of one process: a folder of its own for repository, rounds and caches, and two cores, or each would fill them all."""
     global _shared
     import torch
 
     _corpus()
     torch.set_num_threads(1)
+    if hasattr(os, "sched_setaffinity"):
+        cores = sorted(os.sched_getaffinity(0))
+        os.sched_setaffinity(0, {cores[(os.getpid() + i) % len(cores)] for i in range(2)})
     folder = Path(tempfile.mkdtemp(dir=root))
     os.environ["AUTOQEC_CACHE"] = str(Path(root) / "cache")
     _shared = importlib.import_module("cheats.scene").Shared(folder)
