@@ -10,7 +10,7 @@ ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_N
 WORKERS := $(if $(filter -n% --numprocesses% no:xdist -pno:xdist,$(PYTEST_ADDOPTS)),,-n 2)
 PYTEST := $(ONE_THREAD) $(BIN)/python -m pytest
 
-.PHONY: help setup demo test lint quick bench calibration cheats crash-test clean
+.PHONY: help setup demo test test-runs lint quick bench calibration cheats crash-test clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -22,8 +22,11 @@ setup: ## Make .venv (BUILD_FROM_SOURCE=1: build stim and pymatching even where 
 demo: setup ## Two rounds of the research loop, offline and without a GPU, up to a verified front
 	$(BIN)/python -m autoqec run surface_d5_depol --rounds 2 --proposer optuna --own-repository
 
-test: lint ## Lint, then the whole test suite
-	$(PYTEST) $(WORKERS)
+test: lint ## Lint, then the test suite
+	$(PYTEST) $(WORKERS) -m "not runs"
+
+test-runs: setup ## Whole research runs: every LLM backend, kills, compositions, replay, the commands of the skills
+	$(PYTEST) $(WORKERS) -m runs
 
 lint: setup ## ruff, mypy, import-linter
 	$(BIN)/ruff check .
@@ -32,7 +35,7 @@ lint: setup ## ruff, mypy, import-linter
 	$(BIN)/lint-imports
 
 quick: lint ## Lint, then the tests without the slow ones, up to the first failure
-	$(PYTEST) $(WORKERS) -x -m "not slow"
+	$(PYTEST) $(WORKERS) -x -m "not slow and not runs"
 
 bench: setup ## Run the benchmarks
 	@set -e; export $(ONE_THREAD); for script in $(BENCHMARKS); do echo "$$script"; $(BIN)/python $$script; done

@@ -37,7 +37,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--env", default="surface_d5_depol")
     parser.add_argument("--config", default="neural_bp_gap")
-    parser.add_argument("--turns", type=int, default=8)
+    parser.add_argument("--turns", type=int, default=24)
     parser.add_argument("--chunk", type=int, default=5000)
     arguments = parser.parse_args()
     torch.set_num_threads(1)

@@ -24,7 +24,7 @@ from autoqec.eval.code import ModelCode, at_commit, git, installed
 from autoqec.io.hashing import sha256_bytes
 from autoqec.io.regular import read_regular
 from autoqec.io.validate import validate_model
-from autoqec.layout import RoundDir, VerifierDir
+from autoqec.layout import RoundDir, VerifierDir, experiments_folder
 from autoqec.sandbox.confined import Refused, WorkerDied
 from autoqec.sandbox.tiers import Tier
 from autoqec.sandbox.wire import one_line
@@ -213,7 +213,8 @@ def _is_folder(folder: Path, claimed: str) -> bool:
 
 
 def _repository(given: Path | None, round_dir: Path, pointer: dict[str, Any] | None) -> Path:
-    """The repository of a round: as given, or that of the working directory or of this package.
+    """The repository of a round: as given, that of the working directory or of this package, or AutoQEC's own in the
+    working directory.
 
     Neither the pointer's word nor a repository inside the round's folder is taken: both are the round's own making.
     """
@@ -225,6 +226,10 @@ def _repository(given: Path | None, round_dir: Path, pointer: dict[str, Any] | N
         top = git(folder, "rev-parse", "--show-toplevel", check=False)
         if top and (claimed is None or _is_folder(Path(top), str(claimed))):
             return Path(top)
+    own = experiments_folder(Path.cwd())
+    for folder in own.iterdir() if own.is_dir() else ():
+        if claimed is not None and _is_folder(folder, str(claimed)):
+            return folder
     raise InputError(
         "the round has a commit, and its repository is not that of the working directory",
         where=str(round_dir),

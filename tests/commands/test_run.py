@@ -78,7 +78,7 @@ def test_bad_input_is_one_error_and_leaves_nothing(workspace: Path, arguments: l
     assert not (workspace / ".autoqec").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.runs
 def test_a_run_that_is_killed_in_training_goes_on_to_a_verified_front(workspace: Path) -> None:
     command = ["run", "d3.yaml", "--rounds", "2", "--proposer", "optuna", "--own-repository"]
     process = subprocess.Popen(
@@ -117,7 +117,7 @@ def test_a_run_that_is_killed_in_training_goes_on_to_a_verified_front(workspace:
     assert json.loads(again.stdout)["front"] == found["front"]  # nothing was left to do
 
 
-@pytest.mark.slow
+@pytest.mark.runs
 def test_the_smoke_loop_of_the_contract(workspace: Path) -> None:
     # Of this id, the two templates are untrained: a matter of seconds.
     command = ("run", "d3.yaml", "--rounds", "2", "--profile", "dev", "--no-llm", "--own-repository")

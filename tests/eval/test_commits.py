@@ -213,6 +213,22 @@ def test_what_a_pointer_says_of_its_repository_may_be_nonsense(
         verify(folder, env, VerifyOptions(home=tmp_path / "home", lanes=1))
 
 
+def test_the_repository_that_autoqec_keeps_in_the_working_directory_is_found(
+    make_round: Maker, env: Environment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the pointer's word for it; the same word for any other folder is not taken."""
+    monkeypatch.chdir(tmp_path)
+    folder = make_round(tmp_path / "round_1", NETWORK)
+    for place, said in ((".autoqec/experiments/1", "is not in the repository"), ("elsewhere/1", "is not that of")):
+        repository = tmp_path / place
+        repository.mkdir(parents=True)
+        git(repository, "init", "--quiet")
+        claims = {"commit_sha": "a" * 40, "provenance": {"repo_root_resolved": str(repository)}}
+        (folder / "round_1_pointer.json").write_text(json.dumps(claims))
+        with pytest.raises(InputError, match=said):
+            verify(folder, env, VerifyOptions(home=tmp_path / "home", lanes=1))
+
+
 def test_a_branch_full_of_data_is_refused(
     repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,7 +12,7 @@ from llm_world import CUSTOM, SECRETS, WORDS, Finished, World, code, idea, outsi
 
 from autoqec.agents.prices import nano_of
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.runs
 
 MODULE = "autoqec/decoders/modules/heads.py"
 VERIFIER = "autoqec/eval/verify.py"

@@ -57,7 +57,7 @@ def parents(run: Run) -> list[dict]:
     return [longer, focal]
 
 
-@pytest.mark.slow
+@pytest.mark.runs
 def test_parents_and_child_are_trained_in_their_worktrees_and_verified_on_one_bundle(
     run: Run, parents: list[dict], tmp_path: Path
 ) -> None:
@@ -100,7 +100,7 @@ def _reports_agree(run: Run, child: dict, parents: list[dict], home: Path) -> bo
     return True
 
 
-@pytest.mark.slow
+@pytest.mark.runs
 def test_the_code_of_the_branch_runs_without_the_secrets_of_this_process(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -121,7 +121,7 @@ def test_the_code_of_the_branch_runs_without_the_secrets_of_this_process(
     assert "AUTOQEC_FAULT" not in output
 
 
-@pytest.mark.slow
+@pytest.mark.runs
 def test_a_round_past_its_deadline_is_killed_whole_and_has_metrics(run: Run) -> None:
     lifecycle = RoundLifecycle.begin(run, Proposal(hypothesis="slow", slug="slow"))
     row = lifecycle.complete(changed(training=RECIPE), runner=SubprocessRunner(wall_clock_s=1, grace_s=0))
@@ -132,7 +132,7 @@ def test_a_round_past_its_deadline_is_killed_whole_and_has_metrics(run: Run) -> 
     assert run.repository.git.branch(row["branch"])
 
 
-@pytest.mark.slow
+@pytest.mark.runs
 def test_a_round_is_replayed_to_the_last_bit_and_verified_from_its_package(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -61,7 +61,7 @@ def test_what_costs_little(workspace: Path) -> None:
     assert data_of(cost)["flops_per_syndrome"] > 1000
 
 
-@pytest.mark.slow
+@pytest.mark.runs
 def test_a_round_and_its_verification(
     workspace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -154,7 +154,7 @@ def run(shell: Shell) -> dict[str, Any]:
     return {"values": values, "said": said}
 
 
-@pytest.mark.slow
+@pytest.mark.runs
 def test_the_loop_of_the_skill_is_a_whole_round(shell: Shell, run: dict[str, Any]) -> None:
     said, folder = run["said"], Path(run["values"]["RUN_DIR"])
     assert said["begin"]["rounds_planned"] == 3
@@ -185,7 +185,7 @@ def front_codes(folder: Path) -> set[int]:
     return {0} if (folder / "pareto.json").is_file() else {2}
 
 
-@pytest.mark.slow
+@pytest.mark.runs
 def test_verify_decoder(shell: Shell, run: dict[str, Any]) -> None:
     folder = Path(run["values"]["RUN_DIR"])
     about = json.loads((folder / "run.json").read_text())
@@ -207,7 +207,7 @@ def test_verify_decoder(shell: Shell, run: dict[str, Any]) -> None:
             assert {"guards", "notes", "delta_vs_baseline_holdout"} <= set(answer)
 
 
-@pytest.mark.slow
+@pytest.mark.runs
 def test_review_log(shell: Shell, run: dict[str, Any]) -> None:
     review, graph, front = commands_of("review-log")
     assert shell(review, run["values"])
@@ -215,7 +215,7 @@ def test_review_log(shell: Shell, run: dict[str, Any]) -> None:
     shell(front, run["values"], codes=front_codes(Path(run["values"]["RUN_DIR"])))
 
 
-@pytest.mark.slow
+@pytest.mark.runs
 def test_add_env(shell: Shell) -> None:
     (shell.workspace / "envs").mkdir()
     listed, wrote, checked, baseline = (
@@ -227,7 +227,7 @@ def test_add_env(shell: Shell) -> None:
     assert baseline
 
 
-@pytest.mark.slow
+@pytest.mark.runs
 def test_diagnose_failure(shell: Shell, run: dict[str, Any]) -> None:
     """Of a round whose batch fits no memory; the suggested config then trains."""
     greedy = {**QUICK_CONFIG, "training": {"epochs": 1, "batch_size": 10**9}}
@@ -249,7 +249,7 @@ def test_diagnose_failure(shell: Shell, run: dict[str, Any]) -> None:
     assert said[-1]["status"] == "ok"
 
 
-@pytest.mark.slow
+@pytest.mark.runs
 def test_the_tools_of_the_server_on_the_same_run(shell: Shell, run: dict[str, Any]) -> None:
     folder = Path(run["values"]["RUN_DIR"])
     here = folder.relative_to(shell.workspace).as_posix()
