@@ -72,7 +72,7 @@ class ConfinedProcess:
         self.tier = tier
         self._request_s = request_s
         self._left = lifetime_s
-        self._excused = 0.0
+        self._asked = self._excused = 0.0
         self._held = contextlib.ExitStack()
         self._scratch = self._held.enter_context(scratch_folder("worker"))
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 (without a name: nothing can be put in its place)
@@ -154,13 +154,14 @@ class ConfinedProcess:
     @contextlib.contextmanager
     def _clock(self) -> Iterator[None]:
         """One request: it ends by its own deadline or by that of the whole process, and counts against the latter."""
-        start, allowed = time.monotonic(), min(self._request_s, self._left)
-        self._until, self._grace = start + allowed, _PATIENCE * allowed
+        self._since, allowed = time.monotonic(), min(self._request_s, self._left)
+        self._until, self._grace = self._since + allowed, _PATIENCE * allowed
         try:
             yield
         finally:
-            granted = _PATIENCE * allowed - self._grace
-            self._left -= max(time.monotonic() - start - granted, 0.0)
+            took, granted = time.monotonic() - self._since, _PATIENCE * allowed - self._grace
+            self._asked += took
+            self._left -= max(took - granted, 0.0)
 
     def cpu_seconds(self) -> float | None:
         """CPU time that the process has used so far, as the kernel counts it; None where it does not say."""
@@ -180,10 +181,13 @@ class ConfinedProcess:
         return found
 
     def _excuse(self) -> float:
-        """Seconds more for a request whose time is up: those for which the process waited for a core, once each."""
+        """Seconds more for a request whose time is up: those for which the process waited for a core, once each. Threads
+        that wait for each other are no excuse: what all of them ran is taken off.
+        """
         waited = max((waited for _, waited in self._schedule() or ()), default=0.0)
-        more = min(waited - self._excused, self._grace)
-        self._excused = max(waited, self._excused)
+        missed = self._asked + time.monotonic() - self._since - _ran(self._live().pid)
+        more = min(min(waited, missed) - self._excused, self._grace)
+        self._excused = max(min(waited, missed), self._excused)
         self._grace -= max(more, 0.0)
         return more if more > _LEAST_EXCUSE_S else 0.0
 
@@ -269,6 +273,16 @@ def _descendants(pid: int) -> list[int]:
         for task in Path(f"/proc/{parent}/task").iterdir():
             found += [int(child) for child in (task / "children").read_text().split()]
     return found
+
+
+def _ran(pid: int) -> float:
+    """CPU seconds of a process and all below it, those of threads that have ended included."""
+    ticks = 0
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        for each in _descendants(pid):
+            fields = Path(f"/proc/{each}/stat").read_text().rpartition(")")[2].split()
+            ticks += int(fields[11]) + int(fields[12])
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def _package(name: str) -> Path | None:

@@ -219,7 +219,10 @@ def test_the_repository_that_autoqec_keeps_in_the_working_directory_is_found(
     """By the pointer's word for it; the same word for any other folder is not taken."""
     monkeypatch.chdir(tmp_path)
     folder = make_round(tmp_path / "round_1", NETWORK)
-    for place, said in ((".autoqec/experiments/1", "is not in the repository"), ("elsewhere/1", "is not that of")):
+    for place, said in (
+        (".autoqec/experiments/1", "is not in the repository"),
+        ("elsewhere/1", "is not that of"),
+    ):
         repository = tmp_path / place
         repository.mkdir(parents=True)
         git(repository, "init", "--quiet")

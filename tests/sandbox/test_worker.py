@@ -205,6 +205,37 @@ def test_a_busy_machine_is_not_the_models_fault(tier: Tier, problem: DecodingPro
             other.wait()
 
 
+CROWD = """
+import hashlib, threading
+
+class _Crowd(NeuralBpPredecoder):
+    def edge_log_odds(self, syndrome, ctx):
+        data = bytes(1 << 24)
+        def spin():
+            while True:
+                hashlib.sha256(data)  # without Python's lock
+        if len(syndrome) == 7:
+            crowd = [threading.Thread(target=spin, daemon=True) for _ in range(64)]
+            for each in crowd:
+                each.start()
+            crowd[0].join()
+        return super().edge_log_odds(syndrome, ctx)
+
+PREDECODERS["neural_bp"] = _Crowd
+"""
+
+
+def test_threads_that_keep_each_other_waiting_are_no_excuse(
+    tier: Tier, tampered: Callable[[str], Path], problem: DecodingProblem, detectors: U8
+) -> None:
+    with ModelWorker(tier, tampered(CROWD), request_s=30.0) as worker:
+        held = hold(worker, problem, SOFT)
+        worker._request_s = 1.0
+        with pytest.raises(WorkerDied, match="deadline"):
+            worker.answers(held, detectors[:7])
+        assert worker._grace > confined._PATIENCE / 2, "many threads were given the patience due to one"
+
+
 @pytest.mark.parametrize(
     ("reply", "word"),
     [
