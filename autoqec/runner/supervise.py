@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -32,8 +31,8 @@ from autoqec.io.validate import load_model, validate_model
 from autoqec.layout import RoundDir
 from autoqec.runner.safety import Safety
 from autoqec.runner.schema import RoundMetrics, RunnerConfig
-from autoqec.sandbox.kernels import kernels_for
-from autoqec.sandbox.tiers import TIERS, best, probe
+from autoqec.sandbox.kernels import copy_kernels, kernels_for
+from autoqec.sandbox.tiers import strongest
 
 _KEPT_VARIABLES = (
     "PATH",
@@ -125,8 +124,7 @@ def _supervised(
         job_file, result = scratch / "job.json", scratch / "metrics.json"
         command = [sys.executable, "-m", "autoqec.runner.child", str(job_file)]
         if dsl.tier == "2":
-            found = best([probe(each) for each in TIERS]).name
-            tier = next(each for each in TIERS if each.name == found)
+            tier = strongest()
             if not tier.confines:
                 return _failed(
                     "compile_error", "tier-2 code needs a sandbox, and none holds here: see autoqec doctor"
@@ -141,9 +139,7 @@ def _supervised(
             variables |= dict.fromkeys(("AUTOQEC_CACHE", "NUMBA_CACHE_DIR", "HOME", "TMPDIR"), str(scratch))
             variables["LOGNAME"] = "confined"  # its user id has no name, which torch asks for
             variables["PYTHONPATH"] = str(package)
-            for place, kernel in kernels_for(package):
-                (scratch / place).mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(kernel, scratch / place / kernel.name)
+            copy_kernels(kernels_for(package), scratch)
             job["confined"] = True
         job["result"] = str(result)
         job_file.write_text(json.dumps(job))

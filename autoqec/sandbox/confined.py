@@ -7,7 +7,6 @@ import fcntl
 import importlib.util
 import os
 import select
-import shutil
 import signal
 import subprocess
 import sys
@@ -23,6 +22,7 @@ import numpy.typing as npt
 from autoqec.errors import AutoQECError
 from autoqec.io.scratch import scratch_folder
 from autoqec.sandbox import wire
+from autoqec.sandbox.kernels import copy_kernels
 from autoqec.sandbox.tiers import DEFAULT_LIMITS, Tier
 
 _SERVER = Path(__file__).with_name("_serve.py")
@@ -85,10 +85,8 @@ class ConfinedProcess:
 
     def _start(self, code: Path, kernels: Sequence[tuple[str, Path]]) -> None:
         cache = self._scratch / "numba"
-        for place, file in kernels:
-            (cache / place).mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(file, cache / place / file.name)
-        cache.mkdir(exist_ok=True)
+        cache.mkdir()
+        copy_kernels(kernels, cache)
         argv = [sys.executable, "-I", "-B", "-X", "utf8", str(_SERVER), str(code)]
         command = self.tier.wrap(
             argv,
@@ -164,9 +162,11 @@ class ConfinedProcess:
             self._left -= max(took - granted, 0.0)
 
     def cpu_seconds(self) -> float | None:
-        """CPU time that the process has used so far, as the kernel counts it; None where it does not say."""
+        """CPU time that the process has used so far, as the kernel counts it; None where it does not say. The sum over its
+        threads is the finer one, and lacks those that have ended.
+        """
         known = self._schedule()
-        return None if known is None else sum(ran for ran, _ in known)
+        return None if known is None else max(sum(ran for ran, _ in known), _ran(self._live().pid))
 
     def _schedule(self) -> list[tuple[float, float]] | None:
         """Of each thread: seconds on a core, and seconds that it was ready and waited for one."""

@@ -7,8 +7,10 @@ where numba puts it; a worker whose kernel sources are the same, byte by byte, s
 from __future__ import annotations
 
 import platform
+import shutil
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 from autoqec import layout
@@ -58,6 +60,13 @@ def kernels_for(code: Path) -> list[tuple[str, Path]]:
     ]
     found = [[*Path(place).glob("*.nbi"), *Path(place).glob("*.nbc")] for place in places]
     return [(inside, file) for file in sorted(next((files for files in found if files), []))]
+
+
+def copy_kernels(kernels: Iterable[tuple[str, Path]], cache: Path) -> None:
+    """Puts compiled kernels where a process with the cache folder `cache` looks for them."""
+    for place, file in kernels:
+        (cache / place).mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(file, cache / place / file.name)
 
 
 def _sources(folder: Path) -> dict[str, bytes]:

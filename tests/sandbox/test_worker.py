@@ -236,6 +236,35 @@ def test_threads_that_keep_each_other_waiting_are_no_excuse(
         assert worker._grace > confined._PATIENCE / 2, "many threads were given the patience due to one"
 
 
+HELPED = """
+import hashlib, threading
+
+class _Helped(NeuralBpPredecoder):
+    def edge_log_odds(self, syndrome, ctx):
+        if len(syndrome) == 7:
+            data = bytes(1 << 28)
+            helper = threading.Thread(target=lambda: [hashlib.sha256(data) for _ in range(4)])
+            helper.start()
+            helper.join()
+        return super().edge_log_odds(syndrome, ctx)
+
+PREDECODERS["neural_bp"] = _Helped
+"""
+
+
+def test_work_of_a_thread_that_has_ended_is_counted(
+    tier: Tier, tampered: Callable[[str], Path], problem: DecodingProblem, detectors: U8
+) -> None:
+    with ModelWorker(tier, tampered(HELPED)) as worker:
+        held = hold(worker, problem, SOFT)
+        used = []
+        for shots in (6, 7):
+            before = worker.cpu_seconds()
+            worker.answers(held, detectors[:shots])
+            used.append((worker.cpu_seconds() or 0.0) - (before or 0.0))
+        assert used[1] > 5 * used[0] + 0.2, "a gigabyte was hashed"
+
+
 @pytest.mark.parametrize(
     ("reply", "word"),
     [
