@@ -320,8 +320,3 @@ def _went_through(outside: Path, secret_read: bool, listener: socket.socket) -> 
 def strongest() -> Tier:
     """The strongest tier that holds on this machine right now; `Unconfined` where none does."""
     return next(tier for tier in TIERS if not tier.confines or probe(tier).available)
-
-
-def best(reports: Sequence[TierReport]) -> TierReport:
-    """The strongest tier that holds; `reports` in the order of `TIERS`."""
-    return next(report for report in reports if report.available)

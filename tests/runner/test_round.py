@@ -30,7 +30,7 @@ from autoqec.runner.safety import Safety
 from autoqec.runner.schema import RoundMetrics, RunnerConfig
 from autoqec.runner.supervise import run_round
 from autoqec.runner.train import Schedule, train
-from autoqec.sandbox.tiers import TIERS, best, probe
+from autoqec.sandbox.tiers import strongest
 
 CONFIG = {
     "type": "neural_bp",
@@ -270,9 +270,7 @@ CUSTOM = {
 }
 
 
-@pytest.mark.skipif(
-    best([probe(t) for t in TIERS]).name == "none", reason="no sandbox tier holds on this machine"
-)
+@pytest.mark.skipif(not strongest().confines, reason="no sandbox tier holds on this machine")
 def test_tier_2_trains_inside_the_sandbox(tmp_path) -> None:
     cfg = RunnerConfig(env_name="x", predecoder_config=CUSTOM, round_dir=str(tmp_path / "r"))
     metrics = run_round(cfg, small_env(), Safety(wall_clock_s=300))

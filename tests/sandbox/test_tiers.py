@@ -14,7 +14,7 @@ import pytest
 
 from autoqec.sandbox import tiers
 from autoqec.sandbox._launch import REFUSED
-from autoqec.sandbox.tiers import TIERS, Tier, TierReport, Unconfined, best, probe
+from autoqec.sandbox.tiers import TIERS, Tier, TierReport, Unconfined, probe
 
 CONFINING = [tier for tier in TIERS if tier.confines]
 
@@ -192,9 +192,11 @@ for act in (os.fork, lambda: subprocess.run([sys.executable, "-c", ""]), lambda:
     assert "process" in _run(tier, code, cwd=tmp_path, writable=[tmp_path]).stdout
 
 
-def test_the_best_is_the_strongest_that_holds() -> None:
-    reports = [TierReport("a", False, ""), TierReport("b", True, ""), TierReport("c", True, "")]
-    assert best(reports).name == "b"
+def test_the_strongest_that_holds_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tiers, "probe", lambda tier: TierReport(tier.name, tier is not TIERS[0], ""))
+    assert tiers.strongest() is TIERS[1]
+    monkeypatch.setattr(tiers, "probe", lambda tier: TierReport(tier.name, False, ""))
+    assert not tiers.strongest().confines
 
 
 def test_a_program_dies_with_its_launcher(tier: Tier, tmp_path: Path) -> None:
