@@ -92,7 +92,9 @@ class PredecoderPipeline:
                 return self.backend.decode_edges(detectors, weights, threads=self._threads)
         with torch.no_grad():
             priors = self.module(self._tensor(unpack(detectors, self.problem.n_checks)), self._ctx)
-        return self.backend.decode_priors(detectors, priors.double().cpu().numpy(), threads=self._threads)
+        return self.backend.decode_priors(
+            detectors, priors.cpu().numpy().astype(np.float64), threads=self._threads
+        )
 
     def _tensor(self, syndrome: U8) -> torch.Tensor:
         return torch.from_numpy(syndrome).to(self._device, torch.float32)

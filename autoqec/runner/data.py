@@ -1,4 +1,4 @@
-"""Endless labelled training data, sampled on the training device from the error models of all p of the sweep.
+"""Endless labelled training data, sampled from the error models of all p of the sweep, on the training device if it can.
 
 A fault happens an odd number of times with probability p exactly when its count is Poisson with mean -log(1 - 2p) / 2.
 So the counts of a whole batch are drawn at once and thrown into random shots: the cost is that of the faults that happen,
@@ -44,6 +44,17 @@ class Batch:
     def take(self, rows: Tensor) -> Batch:
         faults = None if self.faults is None else self.faults[:, rows]
         return Batch(self.syndrome[rows], self.observables[rows], faults, self.which[rows], self.priors)
+
+    def to(self, device: torch.device) -> Batch:
+        faults = None if self.faults is None else self.faults.to(device)
+        rest = (self.syndrome, self.observables, self.which, self.priors)
+        syndrome, observables, which, priors = (part.to(device) for part in rest)
+        return Batch(syndrome, observables, faults, which, priors)
+
+
+def sampling_device(training: torch.device) -> torch.device:
+    """The training device, but for Apple's MPS: it has neither Poisson draws nor doubles, and takes work from one thread."""
+    return torch.device("cpu") if training.type == "mps" else training
 
 
 def _differ(a: sp.csc_array[Any], b: sp.csc_array[Any]) -> bool:

@@ -24,7 +24,7 @@ from autoqec.envs.seeds import derive_seed
 from autoqec.errors import AutoQECError, InputError
 from autoqec.io.validate import validate_model
 from autoqec.layout import RoundDir
-from autoqec.runner.data import FaultSampler
+from autoqec.runner.data import FaultSampler, sampling_device
 from autoqec.runner.gap import make_pairs
 from autoqec.runner.hard_shots import HardShots
 from autoqec.runner.losses import MARGINAL_LOSSES
@@ -45,6 +45,14 @@ def pick_device() -> torch.device:
     if torch.cuda.is_available():
         return torch.device("cuda")
     return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
+
+
+def _device_memory_gb(device: torch.device) -> float:
+    """The most that training held there; MPS keeps no record and says what it holds now."""
+    held = {"cuda": torch.cuda.max_memory_allocated, "mps": torch.mps.driver_allocated_memory}.get(
+        device.type
+    )
+    return held() / 2**30 if held is not None else 0.0
 
 
 class Round:
@@ -126,7 +134,7 @@ class Round:
         others = REFERENCE_SHARE if len(sweep) == 1 else (1 - REFERENCE_SHARE) / (len(sweep) - 1)
         at = self._facts["reference_p"]
         shares = [REFERENCE_SHARE if p == at else others for p in sweep]
-        sampler = FaultSampler(problems, device, shares=shares)
+        sampler = FaultSampler(problems, sampling_device(device), shares=shares)
         settings = dsl.training
         per_epoch = max(1, self.profile.train_shots(self.env.spec.eval_protocol) // settings.batch_size)
         steps = per_epoch * settings.epochs
@@ -160,7 +168,7 @@ class Round:
             "train_loss_mean_last_epoch": report.mean_of_last(per_epoch),
             "train_batches_total": report.steps,
             "training_log_path": str(self.files.train_log.resolve()),
-            "vram_peak_gb": torch.cuda.max_memory_allocated() / 2**30 if device.type == "cuda" else 0.0,
+            "vram_peak_gb": _device_memory_gb(device),
             "training_note": self._note(report),
         }
         return report

@@ -45,7 +45,7 @@ class MarginalObjective:
         pass
 
     def step(self, module: ProblemPredecoder, index: int) -> float:
-        batch = self._sampler.sample(self._batch, self._seeds(index))
+        batch = self._sampler.sample(self._batch, self._seeds(index)).to(module.prior.device)
         ctx = {"prior_p": batch.prior_p}
         if batch.faults is None:
             raise ValueError("marginal losses need fault labels")
@@ -82,7 +82,7 @@ class GapObjective:
         buffer = self.shots.buffer
         waiting: list[tuple[Tensor, Future[Any]]] = []
         for rows in self.shots.pick(self._batch, index).chunk(self._parts):
-            batch = buffer.take(rows)
+            batch = buffer.take(rows).to(module.prior.device)
             with mixed_precision(batch.syndrome.device):
                 weights = module.backend_weights(batch.syndrome, {"prior_p": batch.prior_p}).float()
             detached = np.ascontiguousarray(weights.detach().cpu().numpy())
