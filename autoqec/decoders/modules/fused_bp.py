@@ -1,6 +1,6 @@
 """Learned belief propagation on a CPU in one compiled pass, with gradients.
 
-The function is that of `neural_bp.LearnedBP` (sum-product, no attention); the kernels are in
+The function is that of `neural_bp.LearnedBP` without attention; the kernels are in
 `autoqec.decoders.backends._kernels.learned_bp`.
 """
 
@@ -34,6 +34,8 @@ def fused_learned_bp(
     damping: Tensor | None,
     memory: Tensor | None,
     readout: Tensor,
+    *,
+    min_sum: bool = False,
     threads: int | None = None,
 ) -> Tensor:
     """Fault log-odds [n_faults, batch].
@@ -45,6 +47,7 @@ def fused_learned_bp(
         damping: [iterations] or None; the first entry has no effect, as there is nothing before it.
         memory: [n_faults] or None.
         readout: [iterations].
+        min_sum: that rule at the checks instead of sum-product.
         threads: by default one per available core. Neither answer nor gradients depend on it, bit by bit.
 
     Single precision. Gradients may be taken once, not of gradients.
@@ -76,6 +79,7 @@ def fused_learned_bp(
         none if memory is None else memory,
         readout,
         links,
+        min_sum,
         threads,
     )
     return answer
@@ -84,14 +88,13 @@ def fused_learned_bp(
 class _FusedBP(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, *args: Any) -> Tensor:
-        *tensors, links, threads = args
+        *tensors, links, min_sum, threads = args
         ctx.save_for_backward(*tensors)
-        ctx.links, ctx.threads = links, threads
+        ctx.graph, ctx.threads = (*_graph(links), min_sum), threads
         inputs = [_array(tensor) for tensor in tensors]
         answer = np.empty(tensors[1].shape, dtype=np.float32)
-        graph = _graph(links)
         in_pieces(
-            lambda start, stop: learned_bp.forward(*graph, *inputs, start, stop, answer),
+            lambda start, stop: learned_bp.forward(*ctx.graph, *inputs, start, stop, answer),
             _blocks(answer.shape[1]),
             threads,
             worth_a_thread=1,
@@ -113,9 +116,10 @@ class _FusedBP(torch.autograd.Function):
             for tensor in (weight, damping, memory, readout)
         ]
         by_prior = np.empty(prior.shape, dtype=np.float32)
-        graph = _graph(ctx.links)
         in_pieces(
-            lambda start, stop: learned_bp.backward(*graph, *inputs, bounds, start, stop, *parts, by_prior),
+            lambda start, stop: learned_bp.backward(
+                *ctx.graph, *inputs, bounds, start, stop, *parts, by_prior
+            ),
             groups,
             ctx.threads,
             worth_a_thread=1,
@@ -124,7 +128,7 @@ class _FusedBP(torch.autograd.Function):
             torch.from_numpy(part.sum(axis=0)) * scale for part in parts
         )
         by_prior_scaled = torch.from_numpy(by_prior) * scale
-        return None, by_prior_scaled, by_weight, by_damping, by_memory, by_readout, None, None
+        return None, by_prior_scaled, by_weight, by_damping, by_memory, by_readout, None, None, None
 
 
 def _lifted(upstream: Tensor) -> tuple[Tensor, float]:

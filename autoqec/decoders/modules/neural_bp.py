@@ -92,7 +92,6 @@ class LearnedBP(nn.Module):
             and not torch.compiler.is_compiling()
             and prior.device.type == "cpu"
             and prior.dtype == self.weight.dtype == torch.float32
-            and self.spec.check_rule == "sum_product"
             and self.attention is None
         )
 
@@ -110,6 +109,7 @@ class LearnedBP(nn.Module):
             self.damping.expand(self.spec.iterations),
             self.memory,
             self.readout,
+            min_sum=self.spec.check_rule == "min_sum",
             threads=torch.get_num_threads(),
         )
 

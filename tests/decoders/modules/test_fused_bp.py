@@ -65,6 +65,7 @@ def assert_agrees(model: LearnedBP, given: Inputs) -> None:
         assert (found[name] - gradient).abs().max() <= 1e-2 * gradient.abs().max(), name
 
 
+RULES = ["sum_product", "min_sum"]
 ENVS = {"steane_custom_dem": 0.01, "surface_d3_depol": 0.005, "repetition_d9_tanner": 0.03}
 
 
@@ -84,18 +85,25 @@ def problem(env: str) -> tuple[TannerLinks, np.ndarray]:
         ("learnable_per_iter", "learnable"),
     ],
 )
-def test_answer_and_gradients_are_those_of_the_reference(env, weight_sharing, damping, memory):
+@pytest.mark.parametrize("check_rule", RULES)
+def test_answer_and_gradients_are_those_of_the_reference(env, weight_sharing, damping, memory, check_rule):
     links, prior = problem(env)
-    model = learned(links, iterations=6, weight_sharing=weight_sharing, damping=damping, memory=memory)
+    options = {
+        "weight_sharing": weight_sharing,
+        "damping": damping,
+        "memory": memory,
+        "check_rule": check_rule,
+    }
+    model = learned(links, iterations=6, **options)
     assert_agrees(model, inputs(links, prior, 45, seed=2))
 
 
 @pytest.mark.parametrize("batch", [1, 15, 16, 17, 600])
-def test_any_batch_size(batch):
+@pytest.mark.parametrize("check_rule", RULES)
+def test_any_batch_size(batch, check_rule):
     links, prior = problem("steane_custom_dem")
-    model = learned(
-        links, iterations=4, weight_sharing="none", damping="learnable_per_iter", memory="learnable"
-    )
+    options = {"weight_sharing": "none", "damping": "learnable_per_iter", "memory": "learnable"}
+    model = learned(links, iterations=4, **options, check_rule=check_rule)
     assert_agrees(model, inputs(links, prior, batch, seed=batch))
 
 
@@ -108,11 +116,11 @@ def test_any_number_of_iterations(iterations):
     assert_agrees(model, inputs(links, prior, 20, seed=iterations))
 
 
-def test_clamped_messages_pass_no_gradient():
+@pytest.mark.parametrize("check_rule", RULES)
+def test_clamped_messages_pass_no_gradient(check_rule):
     links, prior = problem("surface_d3_depol")
-    model = learned(
-        links, iterations=3, weight_sharing="none", damping="learnable_scalar", memory="learnable"
-    )
+    options = {"weight_sharing": "none", "damping": "learnable_scalar", "memory": "learnable"}
+    model = learned(links, iterations=3, **options, check_rule=check_rule)
     with torch.no_grad():
         model.weight *= 4
     given = inputs(links, prior * 3, 40, noise=8.0)
@@ -122,7 +130,8 @@ def test_clamped_messages_pass_no_gradient():
     assert_agrees(model, given)
 
 
-def test_checks_of_any_degree():
+@pytest.mark.parametrize("check_rule", RULES)
+def test_checks_of_any_degree(check_rule):
     rng = np.random.default_rng(3)
     h = (rng.random((9, 110)) < 0.1).astype(np.uint8)
     h[0] = 1
@@ -132,9 +141,8 @@ def test_checks_of_any_degree():
     h[3, 5] = 1  # on one fault
     h[:, 7] = 0  # a fault without checks
     links = TannerLinks(SimpleNamespace(n_checks=9, n_faults=110, h=sp.csc_array(h)))  # type: ignore[arg-type]
-    model = learned(
-        links, iterations=4, weight_sharing="none", damping="learnable_per_iter", memory="learnable"
-    )
+    options = {"weight_sharing": "none", "damping": "learnable_per_iter", "memory": "learnable"}
+    model = learned(links, iterations=4, **options, check_rule=check_rule)
     assert_agrees(model, inputs(links, rng.uniform(1.0, 6.0, 110), 33))
 
 
@@ -202,7 +210,6 @@ def test_the_fused_path_is_taken_only_where_it_holds(monkeypatch):
     monkeypatch.setattr("autoqec.decoders.modules.fused_bp.fused_learned_bp", refuse)
     with pytest.raises(RuntimeError, match="fused"):
         learned(links)(syndrome, odds)
-    learned(links, check_rule="min_sum")(syndrome, odds)
     learned(links, attention_aug=True)(syndrome, odds)
     learned(links).double()(syndrome.double(), odds.double())
     model = learned(links)

@@ -1,6 +1,7 @@
 """Learned belief propagation and its gradients, `LANES` shots side by side. Long, as each step is next to its reverse.
 
-The iteration is that of `autoqec.decoders.modules.neural_bp`, for the sum-product rule without attention:
+The iteration is that of `autoqec.decoders.modules.neural_bp` without attention; here with the sum-product rule, and with the
+one of `learned_min_sum` if `min_sum` says so:
 
     c = 2 artanh prod tanh(m'/2)                 signed messages from checks, at most `_CAP` in size
     k = (1 - g) w c + g k_before
@@ -23,7 +24,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from autoqec.decoders.backends._kernels import simd
+from autoqec.decoders.backends._kernels import learned_min_sum, simd
 from autoqec.decoders.backends._kernels.simd import (
     LANES,
     bits,
@@ -265,8 +266,8 @@ def _start(syndrome, prior, first, link_fault, asked, syn, odds, posterior, mess
 
 @njit
 def _forward(  # type: ignore[no-untyped-def]
-    check_ptr, link_fault, fault_ptr, fault_link, syndrome, prior, weight, damping, memory, readout, start, stop,
-    answer
+    check_ptr, link_fault, fault_ptr, fault_link, min_sum, syndrome, prior, weight, damping, memory, readout, start,
+    stop, answer
 ):  # fmt: skip
     """Answers of blocks `start <= block < stop` of LANES shots.
 
@@ -291,9 +292,14 @@ def _forward(  # type: ignore[no-untyped-def]
         )  # fmt: skip
         for t in range(iterations):
             g = damping[t] if t > 0 and damping.shape[0] > 0 else _ZERO
-            _update_checks(
-                check_ptr, syn, weight[t], g, message, check, 0, 0, False, message, message, message, 0, scratch
-            )  # fmt: skip
+            if min_sum:
+                learned_min_sum.update_checks(
+                    check_ptr, syn, weight[t], g, message, check, 0, 0, False, message, message, 0
+                )  # fmt: skip
+            else:
+                _update_checks(
+                    check_ptr, syn, weight[t], g, message, check, 0, 0, False, message, message, message, 0, scratch
+                )  # fmt: skip
             _update_faults(
                 fault_ptr, fault_link, odds, memory, readout[t], check, 0, posterior, 0, 0, total, message
             )  # fmt: skip
@@ -302,7 +308,7 @@ def _forward(  # type: ignore[no-untyped-def]
 
 @njit
 def _backward(  # type: ignore[no-untyped-def]
-    check_ptr, link_fault, fault_ptr, fault_link, syndrome, prior, weight, damping, memory, readout, upstream,
+    check_ptr, link_fault, fault_ptr, fault_link, min_sum, syndrome, prior, weight, damping, memory, readout, upstream,
     bounds, start, stop, weight_gradient, damping_gradient, memory_gradient, readout_gradient, prior_gradient
 ):  # fmt: skip
     """Gradients of groups `start <= group < stop`; group i has the blocks from bounds[i] to bounds[i + 1].
@@ -327,7 +333,7 @@ def _backward(  # type: ignore[no-untyped-def]
     message = np.empty((n_links, LANES), np.float32)
     check = np.empty((iterations * n_links, LANES), np.float32) if damped else message
     raw = np.empty((iterations * n_links, LANES), np.float32)
-    sinh_raw = np.empty((iterations * n_links, LANES), np.float32)
+    sinh_raw = np.empty((0 if min_sum else iterations * n_links, LANES), np.float32)
     one_over_sinh = np.empty((iterations * n_links, LANES), np.float32)
     gradient = np.empty((n_links, LANES), np.float32)
     carry = np.empty((n_links if damped else 0, LANES), np.float32)
@@ -340,10 +346,16 @@ def _backward(  # type: ignore[no-untyped-def]
             for t in range(iterations):
                 g = damping[t] if t > 0 and damped else _ZERO
                 c0 = t * n_links if damped else 0
-                _update_checks(
-                    check_ptr, syn, weight[t], g, message, check, c0, c0 - n_links, True, raw, sinh_raw,
-                    one_over_sinh, t * n_links, scratch
-                )  # fmt: skip
+                if min_sum:
+                    learned_min_sum.update_checks(
+                        check_ptr, syn, weight[t], g, message, check, c0, c0 - n_links, True, raw, one_over_sinh,
+                        t * n_links
+                    )  # fmt: skip
+                else:
+                    _update_checks(
+                        check_ptr, syn, weight[t], g, message, check, c0, c0 - n_links, True, raw, sinh_raw,
+                        one_over_sinh, t * n_links, scratch
+                    )  # fmt: skip
                 _update_faults(
                     fault_ptr, fault_link, odds, memory, readout[t], check, c0, posterior, (t + 1) * n_faults,
                     t * n_faults, total, message
@@ -361,10 +373,17 @@ def _backward(  # type: ignore[no-untyped-def]
                 )  # fmt: skip
                 readout_gradient[group, t] += sum_lanes(by_readout)
                 damps = damped and t > 0
-                by_damping = _check_gradients(
-                    check_ptr, weight[t], damping[t] if damps else _ZERO, damps, check, (t - 1) * n_links, raw,
-                    sinh_raw, one_over_sinh, t * n_links, gradient, carry, weight_gradient[group, t], scratch
-                )  # fmt: skip
+                g = damping[t] if damps else _ZERO
+                if min_sum:
+                    by_damping = learned_min_sum.check_gradients(
+                        check_ptr, weight[t], g, damps, check, (t - 1) * n_links, raw, one_over_sinh, t * n_links,
+                        gradient, carry, weight_gradient[group, t]
+                    )  # fmt: skip
+                else:
+                    by_damping = _check_gradients(
+                        check_ptr, weight[t], g, damps, check, (t - 1) * n_links, raw, sinh_raw, one_over_sinh,
+                        t * n_links, gradient, carry, weight_gradient[group, t], scratch
+                    )  # fmt: skip
                 if damps:
                     damping_gradient[group, t] += sum_lanes(by_damping)
             for f in range(n_faults):
@@ -379,7 +398,7 @@ def _backward(  # type: ignore[no-untyped-def]
 
 
 def _with_disk_cache(sources: str) -> tuple[Any, Any]:
-    # numba's disk cache notices changes of this file only; the closure ties the entry to `simd` as well.
+    # numba's disk cache notices changes of this file only; the closure ties the entry to the others as well.
     @njit(cache=True, nogil=True)
     def forward(*args):  # type: ignore[no-untyped-def]
         if sources:
@@ -393,4 +412,5 @@ def _with_disk_cache(sources: str) -> tuple[Any, Any]:
     return forward, backward
 
 
-forward, backward = _with_disk_cache(sha256(Path(simd.__file__).read_bytes()).hexdigest())
+_OTHERS = b"".join(Path(module.__file__).read_bytes() for module in (simd, learned_min_sum))
+forward, backward = _with_disk_cache(sha256(_OTHERS).hexdigest())
