@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from autoqec.decoders.backends._kernels import learned_min_sum, simd
+from autoqec.decoders.backends._kernels import learned_min_sum
 from autoqec.decoders.backends._kernels.simd import (
     LANES,
     bits,
@@ -412,5 +412,6 @@ def _with_disk_cache(sources: str) -> tuple[Any, Any]:
     return forward, backward
 
 
-_OTHERS = b"".join(Path(module.__file__).read_bytes() for module in (simd, learned_min_sum))
+_HERE = Path(__file__).parent
+_OTHERS = b"".join((_HERE / name).read_bytes() for name in ("simd.py", "learned_min_sum.py"))
 forward, backward = _with_disk_cache(sha256(_OTHERS).hexdigest())
