@@ -25,8 +25,8 @@ from autoqec.io.jsonl import JsonLines
 from autoqec.io.locks import locked
 
 Source = Literal["vendor", "prices", "reserved", "none"]
-"""Where a cost comes from: the vendor said it, tokens times prices, the whole reservation (the call was cut off), or
-nothing was charged."""
+"""Where a cost comes from: the vendor said it (a program its sum, or every response its tokens), tokens of the whole call
+times prices, the whole reservation (the call was cut off), or nothing was charged."""
 
 
 @dataclass(frozen=True)

@@ -78,7 +78,8 @@ class Question:
         )
         self.calls += 1
         # Something unforeseen leaves the reservation as it is: it counts in full.
-        outcome = self._outcome(replace(request, budget=reservation.nano))
+        prices = books.prices if books.ledger.caps.any else None
+        outcome = self._outcome(replace(request, budget=reservation.nano, prices=prices))
         self._settle(reservation, outcome)
         books.transcript.add(request, outcome, call=reservation.call, backend=backend.name, round=self._round)
         if isinstance(outcome, RoleFailure):

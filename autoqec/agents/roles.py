@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel
@@ -25,6 +24,7 @@ from autoqec.agents.schemas import AnalystResponse, CoderResponse, IdeatorRespon
 from autoqec.agents.settings import RoleSettings, read_settings
 from autoqec.agents.transcript import Transcript
 from autoqec.errors import InputError
+from autoqec.io.scratch import scratch_folder
 from autoqec.layout import RunDir
 
 R = TypeVar("R", bound=BaseModel)
@@ -145,8 +145,10 @@ class Roles:
             RoleFailure: what the loop records.
         """
         context = self._redact(context)
-        with TemporaryDirectory(prefix="autoqec-role-") as empty:
-            form = self._form(role, folder or Path(empty))
+        with scratch_folder("role") as scratch:
+            empty = scratch / "empty"
+            empty.mkdir()
+            form = self._form(role, folder or empty)
             question = Question(
                 self._backends[role], self._books, form, round=round, backoff_s=self._backoff_s
             )

@@ -14,12 +14,13 @@ import shutil
 import socket
 import subprocess
 import sys
-import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
+
+from autoqec.io.scratch import scratch_folder
 
 _LAUNCHER = Path(__file__).with_name("_launch.py")
 
@@ -265,11 +266,11 @@ def probe(tier: Tier) -> TierReport:
     """Try to write outside the allowed folder, read a planted secret and reach the network from `tier`."""
     if lacking := tier.lacks():
         return TierReport(tier.name, False, lacking)
-    with tempfile.TemporaryDirectory(prefix="autoqec-probe-") as folder, socket.socket() as listener:
+    with scratch_folder("probe") as folder, socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen()
         listener.setblocking(False)
-        allowed, outside = Path(folder, "allowed"), Path(folder, "outside")
+        allowed, outside = folder / "allowed", folder / "outside"
         allowed.mkdir()
         outside.mkdir()
         token, secret = secrets.token_hex(16), secrets.token_hex(16)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import pytest
 from llm_world import CUSTOM, SECRETS, WORDS, Finished, World, code, idea, outside_fences
+from vendor import serving
 
-from autoqec.agents.prices import nano_of
+from autoqec.agents.prices import NANO, nano_of
 
 pytestmark = pytest.mark.runs
 
@@ -341,6 +343,45 @@ def test_a_cap_is_kept_to_the_cent_with_calls_in_flight_counted(
     resumed = world.play(backend, script, "--budget-usd", budget, "--resume", done.files.path.name)
     assert resumed.code == 0
     assert len(resumed.rows) == 2  # nobody could be paid, so there is no round
+
+
+@pytest.mark.parametrize("backend", ["claude-cli", "codex-cli"])
+def test_calls_that_overrun_are_rows_and_the_vendor_never_bills_more_than_the_budget(
+    world: World, backend: str
+) -> None:
+    """Every overrun would send forty requests as dear as can be, over a dollar together; a call is granted a quarter of the budget."""
+
+    def asking(answer: dict[str, Any], requests: int) -> dict[str, Any]:
+        return {"do": "answer", "answer": answer, "requests": [{"pad": 2_000}] * requests}
+
+    lost = {"idea": asking(idea("Lost"), 40), "trains": False}
+    script = [
+        lost,
+        {"idea": asking(idea("No code"), 1), "code": asking(code(5), 40), "trains": False},
+        {"idea": asking(idea("No words"), 1), "code": asking(code(6), 1), "words": asking(WORDS, 40)},
+        *[lost] * 9,
+    ]
+    with serving([{"do": "answer", "input": "most", "output": 2_000}]) as vendor:
+        world.environ |= {"ANTHROPIC_BASE_URL": vendor.url, "OPENAI_BASE_URL": f"{vendor.url}/v1"}
+        done = world.play(backend, script, "--budget-usd", "1.00")
+    rows = check_whole(done, len(done.rows))
+    assert vendor.at_risk <= 1
+    assert Fraction("0.90") < vendor.bill <= 1
+    assert sum(nano_of(row["cost_usd"]) for row in rows) == vendor.bill * NANO
+    assert _most_at_risk(done) <= NANO
+    first, second, third, *rest = rows
+    assert rest
+    for row, role in [(first, "ideator"), (second, "coder"), *((row, "ideator") for row in rest)]:
+        assert (row["role_failure"]["role"], row["role_failure"]["kind"]) == (role, "budget")
+        assert row["status_reason"].startswith(
+            f"the {role} gave no answer (budget): the next request may cost $"
+        )
+        assert row["role_failure"]["calls"] == 1
+    assert third["status"] == "ok"
+    assert third["analysis"]["corrections"][0].startswith("no words from the analyst: budget")
+    assert (
+        "of the budget is left" in done.found["stopped"]
+    )  # after all those rows, and because of none of them
 
 
 def test_a_missing_program_is_said_before_there_is_a_run(world: World) -> None:

@@ -10,6 +10,7 @@ from autoqec.agents.backends.base import Reply, Request, WorstCase, priced, unav
 from autoqec.agents.backends.https import Endpoint
 from autoqec.agents.prices import Prices, Usage
 
+DEFAULT_BASE = "https://api.anthropic.com"
 _ENDED = {"refusal": "refusal", "max_tokens": "truncated", "model_context_window_exceeded": "truncated"}
 
 
@@ -28,7 +29,7 @@ class Anthropic:
             raise unavailable("the anthropic backend needs ANTHROPIC_API_KEY", "set it")
         self.model: str | None = model
         self._endpoint = Endpoint.at(
-            environ.get("ANTHROPIC_BASE_URL") or "https://api.anthropic.com",
+            environ.get("ANTHROPIC_BASE_URL") or DEFAULT_BASE,
             {"x-api-key": key, "anthropic-version": "2023-06-01"},
             vendor="anthropic",
             variable="ANTHROPIC_BASE_URL",
@@ -51,13 +52,13 @@ class Anthropic:
         text = "".join(str(block.get("text", "")) for block in blocks if block.get("type") == "text")
         return Reply(
             text=text,
-            usage=_usage(answer.get("usage")),
+            usage=usage_of(answer.get("usage")),
             model=answer.get("model"),
             ended=_ENDED.get(str(answer.get("stop_reason"))),
         )
 
 
-def _usage(data: Any) -> Usage | None:
+def usage_of(data: Any) -> Usage | None:
     if not isinstance(data, dict):
         return None
     return Usage(

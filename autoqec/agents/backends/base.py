@@ -17,7 +17,8 @@ class Request:
     """One call. system: the role's prompt. prompt: the context and, in a repair, what was wrong. schema: of the answer.
 
     tools: what the role may use, in Claude Code's names; HTTP backends give none. folder: where a CLI works and reads.
-    number: which call of its role in this run, from 0. budget: billionths of a dollar that were set aside for it.
+    number: which call of its role in this run, from 0. budget: billionths of a dollar that were set aside for it. prices: of
+    a call under a cap, None where there is no cap.
     """
 
     role: str
@@ -32,6 +33,7 @@ class Request:
     deadline_s: float
     folder: Path
     budget: int = 0
+    prices: Prices | None = None
 
     @property
     def may_write(self) -> bool:
@@ -44,7 +46,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Reply:
-    """What came back. cost: billionths of a dollar, where the vendor says it; else it follows from the tokens.
+    """What came back. cost: billionths of a dollar, where it is known; else it follows from the tokens.
 
     ended: "refusal" or "truncated" if the vendor says that the model declined or ran into the token limit.
     """

@@ -1,4 +1,8 @@
-"""`claude -p`: Claude Code as a subprocess, one question and one JSON object as the answer."""
+"""`claude -p`: Claude Code as a subprocess, one question and one JSON object as the answer.
+
+It is told a limit in dollars and stops after the turn that passes it. Under a cap, with an API key, its requests go through a
+gateway that lets none of them pass the reservation; on a subscription no token is billed, and what it reports is counted.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +12,20 @@ from decimal import Decimal
 from typing import Any, ClassVar
 
 from autoqec.agents.accounting import Caps
+from autoqec.agents.backends.anthropic import usage_of
 from autoqec.agents.backends.base import Reply, Request, WorstCase
-from autoqec.agents.backends.cli import cli_environment, complaint, find_program, run_program, scratch
+from autoqec.agents.backends.cli import (
+    cli_environment,
+    complaint,
+    find_program,
+    past_proxies,
+    run_program,
+    scratch,
+)
+from autoqec.agents.backends.gateway import Line
+from autoqec.agents.backends.vendors import ANTHROPIC
 from autoqec.agents.failures import Kind, RoleFailure
-from autoqec.agents.prices import Prices, Usage, nano_of, usd_of
+from autoqec.agents.prices import Prices, nano_of, usd_of
 
 LOGIN_VARIABLES = (
     "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL", "CLAUDE_CODE_OAUTH_TOKEN", "CLAUDE_CONFIG_DIR",
@@ -43,15 +57,27 @@ class ClaudeCli:
             install="install Claude Code (npm install -g @anthropic-ai/claude-code)",
         )
         self._environment = cli_environment(environ, LOGIN_VARIABLES)
+        key = _key_variable(environ)
+        self._line = None if key is None else Line(ANTHROPIC, key, environ.get(ANTHROPIC.variable))
 
     def worst_case(self, request: Request, prices: Prices, caps: Caps) -> WorstCase:
+        if caps.any and self._line is not None:
+            self._line.check()
         return WorstCase(nano_of(caps.call), min(_LEAST, nano_of(caps.call)))
 
     def call(self, request: Request) -> Reply:
+        if self._line is None or request.prices is None:
+            return self._ask(request, self._environment)
+        direct = past_proxies(self._environment)
+        return self._line.metered(
+            request, request.prices, lambda url: self._ask(request, {**direct, ANTHROPIC.variable: url})
+        )
+
+    def _ask(self, request: Request, environment: Mapping[str, str]) -> Reply:
         with scratch() as folder:
             prompt = folder / "prompt.md"
             prompt.write_text(request.prompt)
-            ended = run_program(self.command(request), request, self._environment, prompt)
+            ended = run_program(self.command(request), request, environment, prompt)
         result = _result(ended.stdout)
         if result is None:
             text = (ended.stderr or ended.stdout).decode(errors="replace")
@@ -84,7 +110,18 @@ class ClaudeCli:
         return command + (["--model", self.model] if self.model is not None else [])
 
 
+_YES = ("1", "true", "yes", "on")
+"""What Claude Code takes as a variable that is switched on."""
 _LOGIN = "run claude once and log in, or set ANTHROPIC_API_KEY"
+
+
+def _key_variable(environ: Mapping[str, str]) -> str | None:
+    """The variable whose key Claude Code is billed by; a cloud's login comes before any."""
+    clouds = (environ.get(name, "") for name in ("CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX"))
+    if any(value.strip().lower() in _YES for value in clouds):
+        return None
+    names = ("ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_API_KEY")
+    return next((name for name in names if environ.get(name, "").strip()), None)
 
 
 def _result(stdout: bytes) -> dict[str, Any] | None:
@@ -106,7 +143,7 @@ def _result(stdout: bytes) -> dict[str, Any] | None:
 def _reply(result: dict[str, Any]) -> Reply:
     cost = result.get("total_cost_usd")
     nano = nano_of(cost) if isinstance(cost, int | float) else None
-    usage = _usage(result.get("usage"))
+    usage = usage_of(result.get("usage"))
     text = result.get("result") if isinstance(result.get("result"), str) else ""
     subtype = str(result["subtype"])
     if subtype in _FAILURES:
@@ -130,15 +167,4 @@ def _reply(result: dict[str, Any]) -> Reply:
         cost=nano,
         model=next(iter(result.get("modelUsage") or {}), None),
         ended={"refusal": "refusal", "max_tokens": "truncated"}.get(str(result.get("stop_reason"))),
-    )
-
-
-def _usage(data: Any) -> Usage | None:
-    if not isinstance(data, dict):
-        return None
-    return Usage(
-        input=int(data.get("input_tokens") or 0),
-        cache_read=int(data.get("cache_read_input_tokens") or 0),
-        cache_write=int(data.get("cache_creation_input_tokens") or 0),
-        output=int(data.get("output_tokens") or 0),
     )

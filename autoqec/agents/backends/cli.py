@@ -46,6 +46,13 @@ def cli_environment(environ: Mapping[str, str], login: Sequence[str]) -> dict[st
     return {name: environ[name] for name in (*CHILD_VARIABLES, *NETWORK_VARIABLES, *login) if name in environ}
 
 
+def past_proxies(environment: Mapping[str, str]) -> dict[str, str]:
+    """For a program that talks to this machine: what it sends there goes through no proxy."""
+    rest = environment.get("no_proxy") or environment.get("NO_PROXY")
+    here = f"{rest},127.0.0.1" if rest else "127.0.0.1"
+    return {**environment, "no_proxy": here, "NO_PROXY": here}
+
+
 @contextmanager
 def scratch() -> Iterator[Path]:
     """A folder of this call, which only this user can read."""

@@ -37,19 +37,7 @@ class Endpoint:
     def at(
         cls, base: str, headers: Mapping[str, str], *, vendor: str, variable: str, key_variable: str
     ) -> Endpoint:
-        url = urlsplit(base.rstrip("/"))
-        if url.scheme not in ("http", "https") or not url.hostname or url.username or url.password:
-            raise InputError(
-                f"{base!r} is not the address of an API",
-                where=variable,
-                mend="expected https://host[:port][/path]",
-            )
-        if url.scheme == "http" and headers and not _is_this_machine(url.hostname):
-            raise InputError(
-                f"{base!r} would send the key of {key_variable} over an open connection",
-                where=variable,
-                mend=f"use https, or unset {key_variable} for a server that needs none",
-            )
+        url = address(base, variable=variable, key_variable=key_variable if headers else None)
         return cls(url, headers, vendor, key_variable)
 
     def post(self, path: str, body: Mapping[str, Any], *, deadline_s: float) -> dict[str, Any]:
@@ -97,14 +85,13 @@ class Endpoint:
     @contextmanager
     def _connection(self, deadline_s: float) -> Iterator[http.client.HTTPConnection]:
         """A connection that is cut at the deadline, whatever it is doing then: a server may send a byte a minute."""
-        connection = self._open(max(0.001, deadline_s))
+        connection = connect_to(self.url, max(0.001, deadline_s))
         late = threading.Event()
 
         def cut() -> None:
             late.set()
             if connection.sock is not None:
-                with contextlib.suppress(OSError):
-                    connection.sock.shutdown(socket.SHUT_RDWR)
+                shut(connection.sock)
 
         timer = threading.Timer(deadline_s, cut)
         timer.daemon = True
@@ -121,20 +108,6 @@ class Endpoint:
             timer.cancel()
             connection.close()
 
-    def _open(self, timeout_s: float) -> http.client.HTTPConnection:
-        """To the server itself or, for HTTPS, through the proxy of the environment."""
-        host, port = self.url.hostname or "", self.url.port
-        if self.url.scheme == "http":
-            return http.client.HTTPConnection(host, port, timeout=timeout_s)
-        proxy = None if proxy_bypass(host) else getproxies().get("https")
-        if proxy is None:
-            return http.client.HTTPSConnection(host, port, timeout=timeout_s)
-        via = urlsplit(proxy if "://" in proxy else f"http://{proxy}")
-        connection = http.client.HTTPSConnection(via.hostname or "", via.port or 80, timeout=timeout_s)
-        login = b64encode(f"{via.username}:{via.password or ''}".encode()).decode() if via.username else None
-        connection.set_tunnel(host, port or 443, {"proxy-authorization": f"Basic {login}"} if login else None)
-        return connection
-
     def _refusal(self, status: int, headers: Mapping[str, str], content: bytes) -> RoleFailure:
         text = f"{self.vendor} answers {status}: {_error_text(content)}"
         if status in (401, 403):
@@ -142,6 +115,49 @@ class Endpoint:
         kinds: dict[int, Kind] = {408: "overloaded", 409: "overloaded", 429: "rate_limit"}
         kind: Kind = kinds.get(status, "overloaded" if status >= 500 else "request")
         return RoleFailure(kind, text, retry_after_s=_retry_after(headers))
+
+
+def address(base: str, *, variable: str, key_variable: str | None) -> SplitResult:
+    """Of an API. variable: the one that names it. key_variable: whose key is sent there, if one is."""
+    try:
+        url = urlsplit(base.rstrip("/"))
+        sound = url.scheme in ("http", "https") and url.hostname and url.port != 0
+    except ValueError:  # a port or a bracket that is none
+        sound = False
+    if not sound or url.username or url.password:
+        raise InputError(
+            f"{base!r} is not the address of an API",
+            where=variable,
+            mend="expected https://host[:port][/path]",
+        )
+    if url.scheme == "http" and key_variable is not None and not _is_this_machine(url.hostname or ""):
+        raise InputError(
+            f"{base!r} would send the key of {key_variable} over an open connection",
+            where=variable,
+            mend=f"use https, or unset {key_variable} for a server that needs none",
+        )
+    return url
+
+
+def connect_to(url: SplitResult, timeout_s: float) -> http.client.HTTPConnection:
+    """To the server itself or, for HTTPS, through the proxy of the environment. Nothing is sent yet."""
+    host, port = url.hostname or "", url.port
+    if url.scheme == "http":
+        return http.client.HTTPConnection(host, port, timeout=timeout_s)
+    proxy = None if proxy_bypass(host) else getproxies().get("https")
+    if proxy is None:
+        return http.client.HTTPSConnection(host, port, timeout=timeout_s)
+    via = urlsplit(proxy if "://" in proxy else f"http://{proxy}")
+    connection = http.client.HTTPSConnection(via.hostname or "", via.port or 80, timeout=timeout_s)
+    login = b64encode(f"{via.username}:{via.password or ''}".encode()).decode() if via.username else None
+    connection.set_tunnel(host, port or 443, {"proxy-authorization": f"Basic {login}"} if login else None)
+    return connection
+
+
+def shut(connection: socket.socket) -> None:
+    """Ends it, from any thread. By the method of a TLS socket, another thread that is sending would go on in plain text."""
+    with contextlib.suppress(OSError):
+        socket.socket.shutdown(connection, socket.SHUT_RDWR)
 
 
 def _error_text(content: bytes) -> str:

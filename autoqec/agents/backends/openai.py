@@ -11,7 +11,7 @@ from autoqec.agents.backends.https import Endpoint
 from autoqec.agents.failures import RoleFailure
 from autoqec.agents.prices import Prices, Usage
 
-_DEFAULT = "https://api.openai.com/v1"
+DEFAULT_BASE = "https://api.openai.com/v1"
 _ENDED = {"length": "truncated", "content_filter": "refusal"}
 _OLDER = {"max_completion_tokens": "max_tokens", "response_format": None}
 """What servers may not know, and what to say instead. Without the schema the prompt alone asks for JSON; it is validated
@@ -27,9 +27,9 @@ class OpenAI:
             raise unavailable(
                 "the openai backend has no default model", "set AUTOQEC_<ROLE>_MODEL, e.g. gpt-6.1-terra"
             )
-        base = environ.get("OPENAI_BASE_URL") or _DEFAULT
+        base = environ.get("OPENAI_BASE_URL") or DEFAULT_BASE
         key = environ.get("OPENAI_API_KEY", "").strip()
-        if not key and base == _DEFAULT:
+        if not key and base == DEFAULT_BASE:
             raise unavailable(
                 "the openai backend needs OPENAI_API_KEY",
                 "set it, or OPENAI_BASE_URL to a server that needs none",
@@ -88,14 +88,13 @@ def _reply(answer: dict[str, Any]) -> Reply:
 
 
 def _usage(data: Any) -> Usage | None:
-    """Cached tokens are counted among the prompt's."""
+    """Tokens read from a cache or written to one are counted among the prompt's."""
     if not isinstance(data, dict):
         return None
-    cached = int(_mapping(data.get("prompt_tokens_details")).get("cached_tokens") or 0)
-    whole = int(data.get("prompt_tokens") or 0)
-    return Usage(
-        input=max(0, whole - cached), cache_read=cached, output=int(data.get("completion_tokens") or 0)
-    )
+    details = _mapping(data.get("prompt_tokens_details"))
+    read, written = (int(details.get(name) or 0) for name in ("cached_tokens", "cache_write_tokens"))
+    plain = max(0, int(data.get("prompt_tokens") or 0) - read - written)
+    return Usage(plain, read, written, int(data.get("completion_tokens") or 0))
 
 
 def _mapping(value: Any) -> dict[str, Any]:

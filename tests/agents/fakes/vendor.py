@@ -1,4 +1,8 @@
-"""A vendor on the loopback interface: real HTTP, answers from a plan, in the shapes of Anthropic and OpenAI."""
+"""A vendor on the loopback interface: real HTTP, answers from a plan, in the shapes of Anthropic and OpenAI.
+
+Requests that stream, and those of OpenAI's Responses, are billed: an entry names the `output` tokens that the model would
+write, and `input` tokens: a number, or the most that a vendor could count (a byte each, and 2,000 of its own).
+"""
 
 from __future__ import annotations
 
@@ -8,8 +12,11 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from fractions import Fraction
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+from autoqec.agents.prices import Prices
 
 Plan = list[dict[str, Any]] | dict[str, list[dict[str, Any]]]
 """Entries for all requests, or for those of each role."""
@@ -25,6 +32,11 @@ class Vendor(ThreadingHTTPServer):
         self.plan = plan
         self.requests: list[dict[str, Any]] = []
         self.lock = threading.Lock()
+        self.bill = Fraction(0)
+        """In USD, exactly."""
+        self.at_risk = Fraction(0)
+        """The most that was billed and could have been billed for requests in flight, at any moment."""
+        self._in_flight = Fraction(0)
 
     def next_entry(self, body: dict[str, Any]) -> dict[str, Any]:
         entries, before = self.plan, len(self.requests)
@@ -36,6 +48,31 @@ class Vendor(ThreadingHTTPServer):
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.server_address[1]}"
+
+    @contextmanager
+    def billing(self, body: dict[str, Any], size: int, entry: dict[str, Any]) -> Iterator[dict[str, int]]:
+        """The tokens of a request, which is billed in the end: before it is answered, whether the answer gets through or not."""
+        price = Prices({}).need(body["model"])
+        dearest = max(Fraction(str(price.input)), Fraction(str(price.cache_write or 0)))
+        limit = body.get("max_output_tokens") or body.get("max_tokens") or 128_000
+        most = (dearest * (size + 2_000) + Fraction(str(price.output)) * limit) / 10**6
+        with self.lock:
+            self._in_flight += most
+            self.at_risk = max(self.at_risk, self.bill + self._in_flight)
+        read = entry.get("input", 200)
+        tokens = {
+            "plain": 0 if read == "most" else read,
+            "written": size + 2_000 if read == "most" else 0,
+            "output": min(limit, entry.get("output", 300)),
+        }
+        try:
+            yield tokens
+        finally:
+            cost = Fraction(str(price.input)) * tokens["plain"] + dearest * tokens["written"]
+            cost += Fraction(str(price.output)) * tokens["output"]
+            with self.lock:
+                self._in_flight -= most
+                self.bill += cost / 10**6
 
 
 @contextmanager
@@ -53,8 +90,15 @@ class _Handler(BaseHTTPRequestHandler):
     def log_message(self, format: str, *args: object) -> None:
         pass
 
+    def do_GET(self) -> None:
+        with self.server.lock:
+            self.server.requests.append({"path": self.path, "headers": dict(self.headers), "body": None})
+        self._send(200, {"data": []}, {})
+
     def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        data = self.rfile.read(int(self.headers["content-length"]))
+        body = json.loads(data)
+        path = self.path.partition("?")[0]
         with self.server.lock:
             entry = self.server.next_entry(body)
             self.server.requests.append({"path": self.path, "headers": dict(self.headers), "body": body})
@@ -64,7 +108,13 @@ class _Handler(BaseHTTPRequestHandler):
                 entry.get("body", {"error": {"message": entry.get("text", "no")}}),
                 entry.get("headers", {}),
             )
-        shape = anthropic_shape if self.path == "/v1/messages" else openai_shape
+        if path.endswith("/count_tokens"):
+            return self._send(200, {"input_tokens": len(data)}, {})
+        if path == "/v1/responses" or "stream" in body:
+            with self.server.billing(body, len(data), entry) as tokens:
+                time.sleep(entry.get("pause", 0))
+            return self._answer(body, entry, tokens)
+        shape = anthropic_shape if path == "/v1/messages" else openai_shape
         data = json.dumps(shape(body["model"], entry)).encode()
         if entry["do"] == "cut":
             self._head(200, len(data) + 400)
@@ -84,6 +134,31 @@ class _Handler(BaseHTTPRequestHandler):
             data = b"<html>gateway</html>"
         self._head(200, len(data))
         self.wfile.write(data)
+        return None
+
+    def _answer(self, body: dict[str, Any], entry: dict[str, Any], tokens: dict[str, int]) -> None:
+        """As a stream in chunks, or whole. A stream that is to `break` ends after its first half."""
+        truncated = tokens["output"] < entry.get("output", 300)
+        events = (responses_events if self.path.startswith("/v1/responses") else messages_events)(
+            body["model"], tokens, truncated
+        )
+        if not body.get("stream"):
+            return self._send(200, whole_of(events), {})
+        self.send_response(200)
+        self.send_header("content-type", "text/event-stream; charset=utf-8")
+        self.send_header("transfer-encoding", "chunked")
+        self.end_headers()
+        broken = entry["do"] == "break"
+        with contextlib.suppress(OSError):  # the client had enough
+            for event in events[: len(events) // 2] if broken else events:
+                text = f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode()
+                for part in (text[:20], text[20:]):  # a line may come in pieces
+                    self.wfile.write(b"%x\r\n%b\r\n" % (len(part), part))
+                    self.wfile.flush()
+            time.sleep(entry.get("hang", 0))
+            if not broken:
+                self.wfile.write(b"0\r\n\r\n")
+        self.close_connection = True
         return None
 
     def _send(self, status: int, body: Any, headers: dict[str, str]) -> None:
@@ -106,6 +181,44 @@ def role_of(body: dict[str, Any]) -> str:
     """Whose system prompt a request has."""
     system = body.get("system") or body["messages"][0]["content"]
     return next(role for role in ("ideator", "coder", "analyst") if f"You are the {role.title()}" in system)
+
+
+def responses_events(model: str, tokens: dict[str, int], truncated: bool) -> list[dict[str, Any]]:
+    usage = {
+        "input_tokens": tokens["plain"] + tokens["written"],
+        "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": tokens["written"]},
+        "output_tokens": tokens["output"],
+        "output_tokens_details": {"reasoning_tokens": 0},
+        "total_tokens": sum(tokens.values()),
+    }
+    begun = {"id": "resp_1", "object": "response", "model": model, "usage": None}
+    status = "incomplete" if truncated else "completed"
+    return [
+        {"type": "response.created", "response": begun},
+        {"type": "response.output_text.delta", "delta": 'so "usage" is'},
+        {"type": "response.output_item.done", "item": {"type": "message", "role": "assistant"}},
+        {"type": f"response.{status}", "response": {**begun, "status": status, "usage": usage}},
+    ]
+
+
+def messages_events(model: str, tokens: dict[str, int], truncated: bool) -> list[dict[str, Any]]:
+    read = {"input_tokens": tokens["plain"], "cache_creation_input_tokens": tokens["written"]}
+    message = {"id": "msg_1", "type": "message", "role": "assistant", "model": model, "content": []}
+    stop = {"stop_reason": "max_tokens" if truncated else "end_turn"}
+    return [
+        {"type": "message_start", "message": {**message, "usage": {**read, "output_tokens": 1}}},
+        {"type": "content_block_delta", "delta": {"type": "text_delta", "text": 'so "usage" is'}},
+        {"type": "message_delta", "delta": stop, "usage": {"output_tokens": tokens["output"]}},
+        {"type": "message_stop"},
+    ]
+
+
+def whole_of(events: list[dict[str, Any]]) -> dict[str, Any]:
+    """The answer of a request that does not stream."""
+    if "response" in events[-1]:
+        return events[-1]["response"]
+    started, *_, ended, _ = events
+    return {**started["message"], "usage": {**started["message"]["usage"], **ended["usage"]}}
 
 
 def anthropic_shape(model: str, entry: dict[str, Any]) -> dict[str, Any]:
