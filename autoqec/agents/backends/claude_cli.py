@@ -20,12 +20,12 @@ from autoqec.agents.backends.cli import (
     find_program,
     past_proxies,
     run_program,
-    scratch,
 )
 from autoqec.agents.backends.gateway import Line
 from autoqec.agents.backends.vendors import ANTHROPIC
 from autoqec.agents.failures import Kind, RoleFailure
 from autoqec.agents.prices import Prices, nano_of, usd_of
+from autoqec.io.scratch import scratch_folder
 
 LOGIN_VARIABLES = (
     "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL", "CLAUDE_CODE_OAUTH_TOKEN", "CLAUDE_CONFIG_DIR",
@@ -74,7 +74,7 @@ class ClaudeCli:
         )
 
     def _ask(self, request: Request, environment: Mapping[str, str]) -> Reply:
-        with scratch() as folder:
+        with scratch_folder("role") as folder:
             prompt = folder / "prompt.md"
             prompt.write_text(request.prompt)
             ended = run_program(self.command(request), request, environment, prompt)

@@ -5,10 +5,8 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from autoqec.agents.backends.base import Request, unavailable
@@ -51,13 +49,6 @@ def past_proxies(environment: Mapping[str, str]) -> dict[str, str]:
     rest = environment.get("no_proxy") or environment.get("NO_PROXY")
     here = f"{rest},127.0.0.1" if rest else "127.0.0.1"
     return {**environment, "no_proxy": here, "NO_PROXY": here}
-
-
-@contextmanager
-def scratch() -> Iterator[Path]:
-    """A folder of this call, which only this user can read."""
-    with tempfile.TemporaryDirectory(prefix="autoqec-role-") as folder:
-        yield Path(folder)
 
 
 def run_program(

@@ -22,12 +22,12 @@ from autoqec.agents.backends.cli import (
     find_program,
     past_proxies,
     run_program,
-    scratch,
 )
 from autoqec.agents.backends.gateway import Line
 from autoqec.agents.backends.vendors import OPENAI
 from autoqec.agents.failures import RoleFailure
 from autoqec.agents.prices import Prices, Usage, nano_of
+from autoqec.io.scratch import scratch_folder
 
 LOGIN_VARIABLES = ("OPENAI_API_KEY", "CODEX_API_KEY", "CODEX_HOME", "OPENAI_BASE_URL")
 
@@ -76,7 +76,7 @@ class CodexCli:
         )
 
     def _ask(self, request: Request, settings: Sequence[str], environment: Mapping[str, str]) -> Reply:
-        with scratch() as folder:
+        with scratch_folder("role") as folder:
             prompt, schema, answer = folder / "prompt.md", folder / "schema.json", folder / "answer.txt"
             prompt.write_text(f"{request.system}\n\n{request.prompt}")
             schema.write_text(json.dumps(request.schema))
