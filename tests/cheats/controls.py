@@ -97,6 +97,17 @@ for _name, _where, _dsl, _change, _wins, _floors in _ROUNDS:
         must_win=_wins,
     )(_player(_where, _dsl, _change, _floors))
 
+
+@control(
+    "belief propagation, d = 2",
+    how="neural_bp, soft_priors, surface_d2: two corrections are often equally cheap, and matchers disagree",
+    must_win=False,
+)
+def _even(scene: Scene) -> Outcome:
+    env = Environment(EnvSpec.model_validate(surface(2)))
+    return scene.verify(scene.round(SOFT_BP, None, env=env), env=env, cap=SHOTS)
+
+
 # Numbers that make the gain: with other numbers, fresh or shuffled, there is none.
 _LEARNED = (
     sources.WEIGHTLESS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 from pathlib import Path
 
@@ -44,6 +45,19 @@ def test_the_document_is_that_of_the_corpus() -> None:
     assert path.read_text() == document.document(CHEATS, CONTROLS), (
         "run python tools/cheats.py --document > docs/reward_hacking.md"
     )
+
+
+def test_a_gain_that_the_shots_did_not_show_has_a_second_chance_and_no_third(tmp_path: Path) -> None:
+    def played(name: str, *outcomes: Outcome) -> tuple[bool, int]:
+        left = list(outcomes)
+        case = dataclasses.replace(CASES["weightless logic"], name=name, play=lambda _: left.pop(0))
+        return corpus.play(case, Shared(tmp_path)).is_right, len(outcomes) - len(left)
+
+    hidden, stopped = Outcome("SUSPICIOUS", ("no gain",)), Outcome("SUSPICIOUS", ("ablation",))
+    assert played("lucky", stopped, hidden) == (True, 1)
+    assert played("unlucky", hidden, stopped) == (True, 2)
+    assert played("without gain", hidden, hidden, stopped) == (False, 2)
+    assert played("not stopped", Outcome("VERIFIED", ()), stopped) == (False, 1)
 
 
 def test_verified_or_the_wrong_reason_is_no_rejection() -> None:

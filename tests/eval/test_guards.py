@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import autoqec
+from autoqec.decoders.backends.matching import MatchingBackend
 from autoqec.envs.environment import Environment
 from autoqec.envs.schema import SeedPolicy
 from autoqec.eval.ablations import DOSES, REAL, SHUFFLED, noisy, shuffled, untrained_config, with_noise
@@ -21,12 +22,12 @@ from autoqec.eval.guards import (
     batch_independence,
     cost_census,
     dose_response,
+    frozen_baseline,
     guards,
     more_rounds,
     replay,
     seed_isolation,
 )
-from autoqec.eval.guards.frozen_baseline import predicted_rates
 from autoqec.eval.guards.more_rounds import longer
 from autoqec.eval.lane import SLICE, Lane, ModelSpec, Stage
 from autoqec.eval.tally import Tally
@@ -287,10 +288,33 @@ def test_the_untrained_computation_keeps_the_algorithm_only() -> None:
 
 def test_rates_follow_from_priors(env: Environment) -> None:
     problem = env.problem(P)
-    rates = predicted_rates(problem)
+    rates = frozen_baseline.predicted_rates(problem)
     rows = problem.h.toarray().astype(bool)
     expected = [(1 - np.prod(1 - 2 * problem.priors[row])) / 2 for row in rows]
     assert np.allclose(rates, expected)
+
+
+def test_matchers_may_disagree_where_corrections_are_equally_cheap(env: Environment) -> None:
+    code = env.spec.code.model_copy(update={"source": "surface_code:rotated_memory_z?distance=2&rounds=2"})
+    even = Environment(env.spec.model_copy(update={"code": code}))
+    problem, shots = even.problem(P), even.sampler(P).sample(SHOTS, 5)
+    backend = MatchingBackend(problem)
+    lane = SimpleNamespace(stage=SimpleNamespace(problems={"even": problem}), backend=lambda _: backend)
+    case = SimpleNamespace(env=even, plain=SimpleNamespace(name="pymatching"))
+
+    def found(plain: Any) -> frozen_baseline.Checked:
+        backend.decode = plain  # type: ignore[method-assign]
+        where = SimpleNamespace(problem="even", read=lambda *_: shots)
+        return frozen_baseline.Check(where, SHOTS).run(lane)  # type: ignore[arg-type]
+
+    decode = backend.decode
+    honest = found(decode)
+    assert honest.disagree > 0.05 * SHOTS
+    assert frozen_baseline.judge(case, [honest]).ok  # type: ignore[arg-type]
+    spoilt = found(lambda detectors: decode(detectors) ^ (np.arange(len(detectors)) % 20 == 0)[:, None])
+    verdict = frozen_baseline.judge(case, [spoilt])  # type: ignore[arg-type]
+    assert not verdict.ok
+    assert "significantly better" in verdict.text
 
 
 def test_longer_memories(env: Environment) -> None:

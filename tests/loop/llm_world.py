@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from desk import fake_path
 from vendor import Vendor, serving
 
 from autoqec.layout import RunDir, experiments_folder, runs_folder
 
-FAKES = Path(__file__).parents[1] / "agents" / "fakes"
 ROLES = {"ideator": "idea", "coder": "code", "analyst": "words"}
 MODELS = {"claude-cli": "claude-sonnet-5-5", "codex-cli": "gpt-5.4", "anthropic": "claude-sonnet-5-5", "openai": "gpt-6.1-terra"}  # fmt: skip
 SECRETS = {
@@ -155,7 +155,7 @@ class World:
         self.env.write_text(yaml.safe_dump(env))
         kept = ("LANG", "AUTOQEC_CACHE", "TMPDIR")
         self.environ = {name: os.environ[name] for name in kept if name in os.environ}
-        self.environ |= {"PATH": f"{FAKES}{os.pathsep}{os.environ['PATH']}", "HOME": str(self.user)}
+        self.environ |= {"PATH": fake_path(), "HOME": str(self.user)}
         self.environ |= {
             "AUTOQEC_HOME": str(home),
             "OMP_NUM_THREADS": "1",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,11 @@ ANSWERS = {"ideator": IDEA, "coder": CODE, "analyst": WORDS}
 KEY = "sk-test-0123456789abcdef"
 
 
+def fake_path() -> str:
+    """A PATH with the fakes first, and the interpreter of these tests for them."""
+    return os.pathsep.join([str(FAKES), str(Path(sys.executable).parent), os.environ["PATH"]])
+
+
 class Desk:
     """A run folder, a home for the fakes, and roles that ask them."""
 
@@ -27,7 +33,7 @@ class Desk:
         self.run = RunDir(folder / "runs" / RUN_ID)
         self.run.path.mkdir(parents=True)
         self.environ = {
-            "PATH": f"{FAKES}{os.pathsep}{os.environ['PATH']}",
+            "PATH": fake_path(),
             "HOME": str(self.home),
             "AUTOQEC_IDEATOR_BACKEND": f"{program}-cli",
             "AUTOQEC_IDEATOR_MODEL": "claude-sonnet-5-5" if program == "claude" else "gpt-5.4",
