@@ -245,15 +245,11 @@ def test_dose_response() -> None:
     assert not checksum.ok
     assert "0.001" in checksum.text
     assert checksum.number > 1
-    wavy = dose_response.judge(scores(800, **forms, **doses(500, 900, 600, 3000)), ())
-    assert not wavy.ok
-    assert "better" in wavy.text
-    flat = dose_response.judge(scores(800, **forms, **doses(500, 500, 500, 500)), ())
-    assert flat.ok
     unfinished = dose_response.judge(scores(800, **forms, **doses(500, 400, 300, 3000)), ())
     assert unfinished.ok, "noise may improve a model that was not trained to its best"
-    spoilt = dose_response.judge(scores(800, **forms, **doses(500, 900, 4000, 3000)), ())
-    assert spoilt.ok, "below the baseline, spoilt weights have no order"
+    spared = dose_response.judge(scores(800, **forms, **doses(500, 500, 900, 600)), ())
+    assert spared.ok, "a large noise may spare the weights that matter"
+    assert "0.0" in spared.text
 
 
 def test_ablated_weights() -> None:
