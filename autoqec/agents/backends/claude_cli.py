@@ -14,13 +14,7 @@ from typing import Any, ClassVar
 from autoqec.agents.accounting import Caps
 from autoqec.agents.backends.anthropic import usage_of
 from autoqec.agents.backends.base import Reply, Request, WorstCase
-from autoqec.agents.backends.cli import (
-    cli_environment,
-    complaint,
-    find_program,
-    past_proxies,
-    run_program,
-)
+from autoqec.agents.backends.cli import cli_environment, complaint, find_program, past_proxies, run_program
 from autoqec.agents.backends.gateway import Line
 from autoqec.agents.backends.vendors import ANTHROPIC
 from autoqec.agents.failures import Kind, RoleFailure

@@ -16,13 +16,7 @@ from typing import Any, ClassVar
 
 from autoqec.agents.accounting import Caps
 from autoqec.agents.backends.base import Reply, Request, WorstCase
-from autoqec.agents.backends.cli import (
-    cli_environment,
-    complaint,
-    find_program,
-    past_proxies,
-    run_program,
-)
+from autoqec.agents.backends.cli import cli_environment, complaint, find_program, past_proxies, run_program
 from autoqec.agents.backends.gateway import Line
 from autoqec.agents.backends.vendors import OPENAI
 from autoqec.agents.failures import RoleFailure
