@@ -25,7 +25,6 @@ import numpy as np
 from numba import njit
 
 from autoqec.decoders.backends._kernels import learned_min_sum
-from autoqec.decoders.backends._kernels.damping import damp, undamp
 from autoqec.decoders.backends._kernels.simd import (
     LANES,
     bits,
@@ -121,7 +120,10 @@ def _update_checks(  # type: ignore[no-untyped-def]
                 slope = where_not_above(size, splat(_BELOW_CAP), slope, splat(_ZERO))
                 store(raw, r0 + link, answer)
                 store(sinh_raw, r0 + link, from_bits(bits(slope) ^ sign))
-            store(check, c0 + link, damp(answer, weight[link], g, check, b0 + link))
+            answer = answer * weight[link]
+            if g != _ZERO:
+                answer = answer * (_ONE - g) + load(check, b0 + link) * g
+            store(check, c0 + link, answer)
             odd, even = odd + even * e, even + odd * e
             if k & 31 == 0:
                 odd, even = odd * inverse(even), splat(_ONE)
@@ -129,7 +131,7 @@ def _update_checks(  # type: ignore[no-untyped-def]
 
 @njit
 def _check_gradients(  # type: ignore[no-untyped-def]
-    check_ptr, weight, g, damps, check, b0, raw, sinh_raw, one_over_sinh, r0, gradient, carry, weight_gradient,
+    check_ptr, weight, g, damped, check, b0, raw, sinh_raw, one_over_sinh, r0, gradient, carry, weight_gradient,
     scratch
 ):  # fmt: skip
     """`gradient` [link, lane] by the messages to faults becomes that by the messages to checks.
@@ -144,11 +146,14 @@ def _check_gradients(  # type: ignore[no-untyped-def]
         before = splat(_ZERO)
         for k in range(degree):
             link = first + k
+            by_link = load(gradient, link)
             value = load(raw, r0 + link)
-            by_value, by_damping = undamp(
-                link, value, weight[link], g, damps, check, b0 + link, gradient, carry, weight_gradient, by_damping
-            )  # fmt: skip
-            part = by_value * load(sinh_raw, r0 + link)
+            if damped:
+                by_damping = by_damping + by_link * (load(check, b0 + link) - value * weight[link])
+                store(carry, link, by_link * g)
+                by_link = by_link * (_ONE - g)
+            weight_gradient[link] += sum_lanes(by_link * value)
+            part = by_link * weight[link] * load(sinh_raw, r0 + link)
             store(scratch, 2 * k, part)
             store(scratch, 2 * k + 1, before)
             before = before + part
@@ -408,5 +413,5 @@ def _with_disk_cache(sources: str) -> tuple[Any, Any]:
 
 
 _HERE = Path(__file__).parent
-_OTHERS = b"".join((_HERE / name).read_bytes() for name in ("simd.py", "damping.py", "learned_min_sum.py"))
+_OTHERS = b"".join((_HERE / name).read_bytes() for name in ("simd.py", "learned_min_sum.py"))
 forward, backward = _with_disk_cache(sha256(_OTHERS).hexdigest())
