@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-sys.path.append(str(Path(__file__).parent))  # hostile_files, which several packages' tests share
+sys.path.append(
+    str(Path(__file__).parent)
+)  # hostile_files and deadlines, which several packages' tests share
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -181,13 +181,11 @@ class ConfinedProcess:
         return found
 
     def _excuse(self) -> float:
-        """Seconds more for a request whose time is up: those for which the process waited for a core, once each. Threads
-        that wait for each other are no excuse: what all of them ran is taken off.
-        """
-        waited = max((waited for _, waited in self._schedule() or ()), default=0.0)
-        missed = self._asked + time.monotonic() - self._since - _ran(self._live().pid)
-        more = min(min(waited, missed) - self._excused, self._grace)
-        self._excused = max(min(waited, missed), self._excused)
+        """Seconds more for a request whose time is up: those for which others had the cores, once each."""
+        elapsed = self._asked + time.monotonic() - self._since
+        lost = lost_to_others(self._schedule() or (), elapsed, _ran(self._live().pid))
+        more = min(lost - self._excused, self._grace)
+        self._excused = max(lost, self._excused)
         self._grace -= max(more, 0.0)
         return more if more > _LEAST_EXCUSE_S else 0.0
 
@@ -264,6 +262,15 @@ class ConfinedProcess:
             self._process = None
         self._errors.close()
         self._held.close()
+
+
+def lost_to_others(threads: Iterable[tuple[float, float]], elapsed: float, ran: float) -> float:
+    """Seconds of `elapsed` for which a process was ready and others had the cores.
+
+    threads: of each, seconds on a core and seconds that it waited for one; ran: CPU seconds of all. Threads that wait for
+    each other are no excuse: a process lost no more time than it did not run.
+    """
+    return max(0.0, min(max((waited for _, waited in threads), default=0.0), elapsed - ran))
 
 
 def _descendants(pid: int) -> list[int]:

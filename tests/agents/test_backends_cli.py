@@ -7,10 +7,12 @@ import os
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any
 
 import pytest
 from contexts import CODE, IDEA, WORDS
+from deadlines import ever_longer
 from desk import KEY, Desk
 
 from autoqec.agents.accounting import Caps
@@ -20,7 +22,7 @@ from autoqec.errors import InputError, UnavailableError
 
 @pytest.fixture
 def desk(tmp_path: Path) -> Callable[[str], Desk]:
-    return lambda program: Desk(tmp_path, program)
+    return lambda program: Desk(Path(mkdtemp(dir=tmp_path)), program)
 
 
 BOTH = pytest.mark.parametrize("program", ["claude", "codex"])
@@ -268,12 +270,15 @@ def test_notices_before_the_result_do_not_matter(desk: Callable[[str], Desk]) ->
 def test_at_the_deadline_everything_that_was_started_is_ended(
     desk: Callable[[str], Desk], program: str
 ) -> None:
-    here = desk(program)
-    here.plan(ideator=[{"do": "hang"}])
-    roles = here.roles(deadline_s=5.0, caps=Caps(total=Decimal(5), call=Decimal("0.70")))
-    with pytest.raises(RoleFailure) as caught:
-        roles.ideator("context", round=1)
-    assert caught.value.kind == "deadline"
+    for deadline_s in ever_longer(5.0):
+        here = desk(program)
+        here.plan(ideator=[{"do": "hang"}])
+        roles = here.roles(deadline_s=deadline_s, caps=Caps(total=Decimal(5), call=Decimal("0.70")))
+        with pytest.raises(RoleFailure) as caught:
+            roles.ideator("context", round=1)
+        assert caught.value.kind == "deadline"
+        if (here.home / "grandchild").exists():
+            break
     with pytest.raises(ProcessLookupError):
         os.kill(int((here.home / "grandchild").read_text()), 0)
     # nobody knows what it cost: the whole reservation counts

@@ -17,11 +17,13 @@ from contextlib import contextmanager
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 from contexts import WORDS
+from deadlines import ever_longer
 from desk import KEY, Desk
 from vendor import Vendor, serving
 
@@ -43,7 +45,7 @@ Desks = Callable[[str, Vendor], Desk]
 @pytest.fixture
 def desk(tmp_path: Path) -> Desks:
     def make(program: str, vendor: Vendor) -> Desk:
-        here = Desk(tmp_path, program)
+        here = Desk(Path(mkdtemp(dir=tmp_path)), program)
         here.environ |= {"ANTHROPIC_BASE_URL": vendor.url, "OPENAI_BASE_URL": f"{vendor.url}/v1"}
         return here
 
@@ -203,20 +205,24 @@ def test_an_error_of_the_vendor_costs_nothing_and_stays_what_it_is(desk: Desks, 
 
 @BOTH
 def test_at_the_deadline_the_call_is_cut_and_counts_what_was_in_flight(desk: Desks, program: str) -> None:
-    with serving([{"do": "answer", "output": 100}, {"do": "break", "hang": 30}]) as vendor:
-        here = desk(program, vendor)
-        here.plan(analyst=asking({}, {LIMIT[program]: 2_000}))
-        roles = here.roles(deadline_s=4.0, caps=caps("1.00", "0.50"))
-        with pytest.raises(RoleFailure) as caught:
-            roles.analyst("context", round=1)
+    for deadline_s in ever_longer(4.0):
+        with serving([{"do": "answer", "output": 100}, {"do": "break", "hang": 2 * deadline_s}]) as vendor:
+            here = desk(program, vendor)
+            here.plan(analyst=asking({}, {LIMIT[program]: 2_000}))
+            roles = here.roles(deadline_s=deadline_s, caps=caps("1.00", "0.50"))
+            with pytest.raises(RoleFailure) as caught:
+                roles.analyst("context", round=1)
         assert caught.value.kind == "deadline"
-        assert vendor.bill <= spent(roles) < Fraction("0.10")  # not the whole reservation
+        if len(vendor.requests) < 2:
+            continue  # it had no time to ask
+        assert 0 < vendor.bill <= spent(roles) < Fraction("0.10")  # not the whole reservation
         assert roles.ledger.totals().in_flight == 0
         call = here.calls()[-1]
         url = re.search(r"http://127[^\"]*", " ".join(call["argv"]) if program == "codex" else call["env"]["ANTHROPIC_BASE_URL"])  # fmt: skip
         assert url is not None
         with pytest.raises(ConnectionRefusedError):
             post(url[0], OPENAI.asks, BODY)
+        return
 
 
 def _metered(here: Desk) -> bool:
@@ -282,7 +288,7 @@ def gateway(vendor: Vendor, budget: str = "1.00", *, openai: bool = True) -> Ite
 
 def post(url: str, path: str, body: Any = None, method: str = "POST") -> tuple[int, Any]:
     split = urlsplit(url)
-    connection = http.client.HTTPConnection(split.hostname or "", split.port, timeout=300)
+    connection = http.client.HTTPConnection(split.hostname or "", split.port)
     try:
         data = body if isinstance(body, bytes | None) else json.dumps(body).encode()
         connection.request(method, split.path + path, data, {"authorization": f"Bearer {KEY}"})
@@ -481,7 +487,7 @@ def test_at_its_end_nothing_of_a_gateway_is_left() -> None:
         with gateway(vendor) as (url, meter):
             asked = pool.submit(post, url, "/responses", {**BODY, "stream": True})
             _until(lambda: vendor.bill > 0)
-        assert isinstance(asked.exception(timeout=30), OSError | http.client.HTTPException | ValueError)
+        assert isinstance(asked.exception(), OSError | http.client.HTTPException | ValueError)
         assert meter.cost >= vendor.bill * NANO
         _until(lambda: "_Gateway" not in _running())
 
@@ -493,11 +499,8 @@ def _running() -> str:
 
 
 def _until(holds: Callable[[], bool]) -> None:
-    for _ in range(1000):
-        if holds():
-            return
+    while not holds():
         time.sleep(0.01)
-    pytest.fail("it does not come to that")
 
 
 def test_no_order_of_requests_passes_the_budget() -> None:

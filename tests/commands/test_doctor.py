@@ -24,7 +24,6 @@ def _doctor(*options: str, **environment: str) -> subprocess.CompletedProcess[st
         env={**os.environ, **environment},
         capture_output=True,
         text=True,
-        timeout=600,
         check=False,
     )
 

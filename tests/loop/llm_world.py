@@ -166,7 +166,7 @@ class World:
     def run(self, *options: str) -> Finished:
         command = [sys.executable, "-m", "autoqec", "run", str(self.env), "--own-repository", *options]
         done = subprocess.run(
-            command, cwd=self.workspace, env=self.environ, capture_output=True, text=True, timeout=1500, check=False
+            command, cwd=self.workspace, env=self.environ, capture_output=True, text=True, check=False
         )  # fmt: skip
         return Finished(done.returncode, done.stdout, done.stderr, self.workspace, self._calls())
 

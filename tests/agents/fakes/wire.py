@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 def send(base, path, headers, body, method="POST"):
     """(status, text of an error, events of a stream or the object of a body). A broken answer has no last event."""
     url = urlsplit(base)
-    connection = http.client.HTTPConnection(url.hostname, url.port, timeout=60)
+    connection = http.client.HTTPConnection(url.hostname, url.port)
     try:
         data = None if method == "GET" else json.dumps(body).encode()
         connection.request(method, f"{url.path}{path}", data, {"content-type": "application/json", **headers})
