@@ -27,9 +27,9 @@ def autoqec(workspace: Path, *arguments: str, **variables: str) -> subprocess.Co
     )
 
 
-@pytest.fixture
-def workspace(tmp_path: Path) -> Path:
-    text = (builtin_folder() / "surface_d3_depol.yaml").read_text()
+def write_env(folder: Path, distance: int) -> None:
+    """The builtin surface code at p = 1e-2 alone, with few shots: d3.yaml or d5.yaml."""
+    text = (builtin_folder() / f"surface_d{distance}_depol.yaml").read_text()
     for old, new in (
         ("[1e-3, 5e-3, 1e-2]", "[1e-2]"),
         ("target_p: 1e-3", "target_p: 1e-2"),
@@ -40,7 +40,12 @@ def workspace(tmp_path: Path) -> Path:
     ):
         assert old in text
         text = text.replace(old, new)
-    (tmp_path / "d3.yaml").write_text(text)
+    (folder / f"d{distance}.yaml").write_text(text)
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    write_env(tmp_path, 3)
     return tmp_path
 
 
@@ -80,7 +85,9 @@ def test_bad_input_is_one_error_and_leaves_nothing(workspace: Path, arguments: l
 
 @pytest.mark.runs
 def test_a_run_that_is_killed_in_training_goes_on_to_a_verified_front(workspace: Path) -> None:
-    command = ["run", "d3.yaml", "--rounds", "2", "--proposer", "optuna", "--own-repository"]
+    """Its first round is untrained belief propagation: at d = 5 and p = 1e-2 a gain of 7 standard errors on validation shots."""
+    write_env(workspace, 5)
+    command = ["run", "d5.yaml", "--rounds", "2", "--proposer", "optuna", "--own-repository"]
     process = subprocess.Popen(
         [sys.executable, "-m", "autoqec", *command, "--run-id", "20260102-030405"],
         cwd=workspace,
@@ -101,7 +108,7 @@ def test_a_run_that_is_killed_in_training_goes_on_to_a_verified_front(workspace:
     refused = autoqec(workspace, "run", "surface_d3_depol", "--resume", "20260102-030405")
     assert refused.returncode == 2
     assert "was begun with" in refused.stderr
-    done = autoqec(workspace, "run", "d3.yaml", "--resume", "20260102-030405", "--json")
+    done = autoqec(workspace, "run", "d5.yaml", "--resume", "20260102-030405", "--json")
     assert done.returncode == 0, done.stderr
     assert "goes on: round 1" in done.stderr
     found = json.loads(done.stdout)
@@ -111,7 +118,7 @@ def test_a_run_that_is_killed_in_training_goes_on_to_a_verified_front(workspace:
     assert len(json.loads((run_dir / "pareto.json").read_text())) == len(found["front"])
     assert "VERIFIED" in (run_dir / "log.md").read_text()
     assert not list((workspace / ".autoqec").rglob(".worktrees/*"))
-    again = autoqec(workspace, "run", "d3.yaml", "--resume", "20260102-030405", "--json")
+    again = autoqec(workspace, "run", "d5.yaml", "--resume", "20260102-030405", "--json")
     assert json.loads(again.stdout)["front"] == found["front"]  # nothing was left to do
 
 

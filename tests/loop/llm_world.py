@@ -132,7 +132,9 @@ class Finished:
 class World:
     """A workspace with a small environment, a home for the fakes, and what a user's shell has set."""
 
-    def __init__(self, folder: Path, home: Path, *, name: str = "d3", val_shots: int = 500) -> None:
+    def __init__(
+        self, folder: Path, home: Path, *, distance: int = 3, name: str = "d3", val_shots: int = 500
+    ) -> None:
         """home: the verifier's own, which several worlds may share. val_shots: with few, no gain is significant and nothing is
         verified."""
         self.workspace, self.user = folder / "workspace", folder / "user"
@@ -140,7 +142,10 @@ class World:
             made.mkdir(parents=True)
         env = {
             "name": name,
-            "code": {"type": "stim_circuit", "source": "surface_code:rotated_memory_z?distance=3&rounds=3"},
+            "code": {
+                "type": "stim_circuit",
+                "source": f"surface_code:rotated_memory_z?distance={distance}&rounds={distance}",
+            },
             "noise": {"type": "depolarizing", "p": [0.01]},
             "constraints": {"target_p": 0.01},
             "baseline_decoders": ["pymatching"],

