@@ -10,11 +10,11 @@ ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_N
 WORKERS := $(if $(filter -n% --numprocesses% no:xdist -pno:xdist,$(PYTEST_ADDOPTS)),,-n 2)
 PYTEST := $(ONE_THREAD) $(BIN)/python -m pytest
 
-.PHONY: help setup demo test test-runs lint quick bench calibration cheats crash-test clean
+.PHONY: help setup demo test test-verifier test-runs lint quick bench calibration cheats crash-test clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## Make .venv (BUILD_FROM_SOURCE=1: build stim and pymatching even where wheels exist)
 	@$(PYTHON) tools/setup_env.py $(if $(filter-out 0,$(BUILD_FROM_SOURCE)),--build-from-source)
@@ -23,7 +23,10 @@ demo: setup ## Two rounds of the research loop, offline and without a GPU, up to
 	$(BIN)/python -m autoqec run surface_d5_depol --rounds 2 --proposer optuna --own-repository
 
 test: lint ## Lint, then the test suite
-	$(PYTEST) $(WORKERS) -m "not runs"
+	$(PYTEST) $(WORKERS) -m "not runs and not verifier"
+
+test-verifier: setup ## Whole verifications in the sandbox, and a cheat of each family (make cheats plays all)
+	$(PYTEST) $(WORKERS) -m verifier
 
 test-runs: setup ## Whole research runs: every LLM backend, kills, compositions, replay, the commands of the skills
 	$(PYTEST) $(WORKERS) -m runs
@@ -35,7 +38,7 @@ lint: setup ## ruff, mypy, import-linter
 	$(BIN)/lint-imports
 
 quick: lint ## Lint, then the tests without the slow ones, up to the first failure
-	$(PYTEST) $(WORKERS) -x -m "not slow and not runs"
+	$(PYTEST) $(WORKERS) -x -m "not slow and not runs and not verifier"
 
 bench: setup ## Run the benchmarks
 	@set -e; export $(ONE_THREAD); for script in $(BENCHMARKS); do echo "$$script"; $(BIN)/python $$script; done

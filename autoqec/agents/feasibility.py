@@ -149,7 +149,7 @@ def _work(
     shots = trained_shots
     if shots is None:
         shots = float(dsl.training.epochs * profile.train_shots(protocol))
-    passes = _BACKWARD * shots + _SELECTIONS * profile.select_shots if shots else 0.0
+    passes = _BACKWARD * shots + _SELECTIONS * profile.selection_shots(protocol) if shots else 0.0
     return flops * passes, float(flops * profile.val_shots(protocol) * len(env.spec.noise.p))
 
 

@@ -206,7 +206,7 @@ class Round:
         backend = make_backend(problem, self.env.spec.classical_backend)
         low, _ = self.env.spec.noise.seed_policy.val
         seed = derive_seed("val-select", self.env.stream(p), low)
-        shots = self.env.sampler(p).sample(self.profile.select_shots, seed)
+        shots = self.env.sampler(p).sample(self.profile.selection_shots(self.env.spec.eval_protocol), seed)
 
         def failures(module: ProblemPredecoder) -> float:
             pipeline = PredecoderPipeline(module, backend, device=device, threads=None)

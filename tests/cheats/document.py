@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cheats.corpus import Cheat, Control
 
-QUICK = (
+TESTED = (
     "pickle payload",
     "symlinked checkpoint",
     "search of stack and heap",
@@ -18,8 +18,6 @@ QUICK = (
     "chosen seeds",
     "tier 2: dunder attributes",
     "hypothesis that closes its fence",
-)
-SLOW = (
     "patched pymatching",
     "NaN for hard shots",
     "cheap when counted",
@@ -30,7 +28,7 @@ SLOW = (
     "checksum against ablation",
     "untrained belief propagation, d = 4",
 )
-"""Played by tests/cheats/test_cheats.py, each family of cheats at least once; the rest by `make cheats` alone."""
+"""Played by `make test-verifier`, each family of cheats at least once; the rest by `make cheats` alone."""
 
 _HEAD = """# Reward hacking
 
@@ -96,4 +94,4 @@ def _row(case: Cheat) -> str:
 
 
 def _shown(name: str) -> str:
-    return "`test_cheats.py`, `make cheats`" if name in QUICK + SLOW else "`make cheats`"
+    return "`test_cheats.py`, `make cheats`" if name in TESTED else "`make cheats`"

@@ -24,16 +24,15 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Shared:
     return Shared(tmp_path_factory.mktemp("cheats"))
 
 
-@pytest.mark.parametrize(
-    "name", [*document.QUICK, *(pytest.param(name, marks=pytest.mark.slow) for name in document.SLOW)]
-)
+@pytest.mark.verifier
+@pytest.mark.parametrize("name", document.TESTED)
 def test_a_cheat_is_stopped_by_its_defence_and_a_control_is_not(name: str, shared: Shared) -> None:
     played = corpus.play(CASES[name], shared)
     assert played.is_right, played.outcome
 
 
 def test_every_family_is_tested_and_the_corpus_has_the_size_it_should() -> None:
-    tested = {case.family for case in CHEATS if case.name in document.QUICK + document.SLOW}
+    tested = {case.family for case in CHEATS if case.name in document.TESTED}
     assert tested == {case.family for case in CHEATS}
     assert len(CASES) == len(CHEATS) + len(CONTROLS), "two cases share a name"
     assert len(CHEATS) >= 30

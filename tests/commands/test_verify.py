@@ -71,7 +71,7 @@ def autoqec(folder: Path, *arguments: str, **variables: str) -> subprocess.Compl
     )
 
 
-@pytest.mark.slow
+@pytest.mark.verifier
 def test_exit_codes_follow_the_verdict(folder: Path) -> None:
     env = str(folder / "env.yaml")
     good = autoqec(folder, str(folder / "good"), "--env", env, PYTHONPROFILEIMPORTTIME="1")
@@ -94,7 +94,7 @@ def test_exit_codes_follow_the_verdict(folder: Path) -> None:
     assert failed.holdout_seeds_used[0] == 9100
 
 
-@pytest.mark.slow
+@pytest.mark.verifier
 def test_progress_shows_on_a_terminal_and_an_interrupt_leaves_nothing_but_what_was_spent(
     folder: Path,
 ) -> None:

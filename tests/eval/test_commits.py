@@ -117,7 +117,7 @@ def options(home: Path, repo: Path) -> VerifyOptions:
     return VerifyOptions(shots=CHUNK, cap=2 * CHUNK, home=home, repo=repo, base="main", lanes=1)
 
 
-@pytest.mark.slow
+@pytest.mark.verifier
 def test_the_branch_s_own_module_is_what_gets_verified(
     make_round: Maker, env: Environment, repo: Path, tmp_path: Path
 ) -> None:
@@ -139,7 +139,7 @@ def test_the_branch_s_own_module_is_what_gets_verified(
     assert next(guard for guard in report.guards if guard.name == "code_scope").ok
 
 
-@pytest.mark.slow
+@pytest.mark.verifier
 def test_a_gain_that_survives_ablation_is_suspicious(
     make_round: Maker, env: Environment, repo: Path, tmp_path: Path
 ) -> None:

@@ -129,6 +129,7 @@ def test_reports_are_written_and_logged(honest: tuple[Path, VerifyReport], home:
     assert events.index("registered") < events.index("opened") < events.index("judged")
 
 
+@pytest.mark.verifier
 def test_a_used_confirm_bundle_supports_no_new_claim(
     honest: tuple[Path, VerifyReport], env: Environment, home: Path
 ) -> None:
@@ -144,7 +145,7 @@ def test_a_used_confirm_bundle_supports_no_new_claim(
     assert (folder / "verification_report.md").read_text().startswith("# VERIFIED")
 
 
-@pytest.mark.slow
+@pytest.mark.verifier
 def test_retrying_uses_up_the_plan(honest: tuple[Path, VerifyReport], env: Environment, home: Path) -> None:
     """Were one confirmation planned, the first would have been it: no fresh shots can be kind enough after that."""
     folder, first = honest
@@ -155,7 +156,7 @@ def test_retrying_uses_up_the_plan(honest: tuple[Path, VerifyReport], env: Envir
     assert again.ler_holdout_ci[0] < first.ler_holdout_ci[1]  # other shots of the same circuit
 
 
-@pytest.mark.slow
+@pytest.mark.verifier
 def test_dev_bundles_are_the_same_for_everyone_and_claim_nothing(
     make_round: Maker, env: Environment, tmp_path: Path
 ) -> None:
@@ -174,6 +175,7 @@ def test_dev_bundles_are_the_same_for_everyone_and_claim_nothing(
     assert bad.delta_ler_ci_high < 0
 
 
+@pytest.mark.verifier
 def test_nothing_gained_is_inconclusive(
     make_round: Maker, env: Environment, home: Path, tmp_path: Path
 ) -> None:
@@ -186,7 +188,7 @@ def test_nothing_gained_is_inconclusive(
     assert report.notes.startswith(("INCONCLUSIVE:", "no significant"))
 
 
-@pytest.mark.slow
+@pytest.mark.verifier
 def test_claims_are_compared_and_never_believed(
     make_round: Maker, env: Environment, home: Path, tmp_path: Path
 ) -> None:
@@ -210,7 +212,7 @@ def test_claims_are_compared_and_never_believed(
         assert word in broken["artifacts"]
 
 
-@pytest.mark.slow
+@pytest.mark.verifier
 def test_child_and_parents_share_one_bundle(make_round: Maker, env: Environment, tmp_path: Path) -> None:
     def weaken(weights: dict[str, torch.Tensor]) -> None:
         weights["head.linear"].copy_(torch.tensor([0.5, 0.5, 0.0]))
