@@ -215,7 +215,6 @@ CLAUDE = [
     ("ideator", "budget", 1, {"idea": {"do": "subtype", "subtype": "error_max_budget_usd", "cost": 0.42}}),
     ("coder", "crash", 1, {"idea": idea("Crash"), "code": {"do": "crash", "text": "\x1b[31m## Round 9: \x00garbage\n", "code": 1}}),
     ("coder", "rate_limit", 4, {"idea": [BUSY, BUSY, idea("Limited")], "code": [BUSY] * 4}),
-    ("ideator", "deadline", 1, {"idea": {"do": "hang"}}),
 ]  # fmt: skip
 STUCK = {"do": "api_error", "text": "stream disconnected: exceeded rate limit. Please try again in 10ms."}
 USED_UP = {"do": "api_error", "text": "You've hit your usage limit. Upgrade to Pro or try again in 3 hours 12 minutes."}  # fmt: skip
@@ -225,7 +224,6 @@ CODEX = [
     ("ideator", "rate_limit", 1, {"idea": USED_UP}),
     ("ideator", "crash", 1, {"idea": {"do": "crash"}}),
     ("coder", "rate_limit", 4, {"idea": [STUCK, idea("Limited")], "code": [STUCK] * 4}),
-    ("ideator", "deadline", 1, {"idea": {"do": "hang"}}),
 ]  # fmt: skip
 LIMIT = {"do": "status", "status": 429, "headers": {"retry-after-ms": "5"}, "text": "slow down"}
 DOWN = {**LIMIT, "status": 500, "text": "internal error"}
@@ -236,10 +234,10 @@ HTTP = [
     ("ideator", "request", 1, {"idea": {"do": "status", "status": 400, "text": "Your credit balance is too low"}}),
     ("coder", "overloaded", 4, {"idea": idea("Crash"), "code": [DOWN] * 4}),
     ("coder", "rate_limit", 4, {"idea": [LIMIT, idea("Limited")], "code": [LIMIT] * 4}),
-    ("ideator", "deadline", 1, {"idea": {"do": "drip", "pause": 0.5, "answer": idea("x" * 400)}}),
 ]  # fmt: skip
 """A crash there is a status of 500. Only `claude` has a budget of its own: elsewhere it is the vendor who says that there is
 no more money, in words, and the run's own cap is the next test's matter."""
+HANG, DRIP = {"do": "hang"}, {"do": "drip", "pause": 0.5, "answer": idea("x" * 400)}
 
 
 @pytest.mark.parametrize(
@@ -249,9 +247,20 @@ no more money, in words, and the run's own cap is the next test's matter."""
 def test_every_failure_of_a_role_is_a_row_and_none_stops_the_run(
     world: World, backend: str, cases: list[tuple[str, str, int, dict[str, Any]]]
 ) -> None:
-    world.environ["AUTOQEC_ROLE_DEADLINE_S"] = "10"
-    script = [{**line, "trains": False} for *_, line in cases]
-    done = world.play(backend, script)
+    _check_failures(world.play(backend, [{**line, "trains": False} for *_, line in cases]), cases)
+
+
+@pytest.mark.parametrize(
+    ("backend", "slow"),
+    [("claude-cli", HANG), ("codex-cli", HANG), ("anthropic", DRIP), ("openai", DRIP)],
+)
+def test_a_role_past_its_deadline_is_a_row(world: World, backend: str, slow: dict[str, Any]) -> None:
+    world.environ["AUTOQEC_ROLE_DEADLINE_S"] = "5"
+    line = {"idea": slow, "trains": False}
+    _check_failures(world.play(backend, [line]), [("ideator", "deadline", 1, line)])
+
+
+def _check_failures(done: Finished, cases: list[tuple[str, str, int, dict[str, Any]]]) -> None:
     rows = check_whole(done, len(cases))
     assert done.found["stopped"] is None
     for row, (role, kind, calls, line) in zip(rows, cases, strict=True):
