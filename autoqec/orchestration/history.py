@@ -12,11 +12,11 @@ from autoqec.io import atomic
 from autoqec.io.jsonl import JsonLines, Row
 from autoqec.io.validate import validate_model
 from autoqec.layout import RunDir
-from autoqec.runner.schema import RoundMetrics
+from autoqec.runner.schema import RECONCILED, RoundMetrics
 
 Verdict = Literal["candidate", "ignore", "VERIFIED", "SUSPICIOUS", "FAILED"]
-FOLLOW_UPS = ("orphaned_branch", "branch_manually_deleted")
-"""Statuses of rows that reconciliation adds: they say what became of a branch, and a branch has one of each."""
+FOLLOW_UPS = RECONCILED
+"""Rows that say what became of a branch; a branch has one of each."""
 
 
 class HistoryRow(RoundMetrics):

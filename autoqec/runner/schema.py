@@ -23,6 +23,8 @@ RoundStatus = Literal[
     "orphaned_branch",
     "branch_manually_deleted",
 ]
+RECONCILED: tuple[RoundStatus, ...] = ("orphaned_branch", "branch_manually_deleted")
+"""Statuses of the rows that reconciliation makes up; only they may have a reconcile_id."""
 
 
 def canonical_fork(fork_from: str | Sequence[str]) -> str:
@@ -158,6 +160,11 @@ class RoundMetrics(BaseModel):
     def _row_is_identified(self) -> Self:
         if self.round_attempt_id is not None and self.reconcile_id is not None:
             raise ValueError("round_attempt_id and reconcile_id exclude each other: a row has one origin")
+        if self.reconcile_id is not None and self.status not in RECONCILED:
+            raise ValueError(
+                f"reconcile_id belongs to rows that reconciliation made ({', '.join(RECONCILED)}), "
+                f"not to status {self.status!r}"
+            )
         in_worktree = (
             self.branch is not None or self.fork_from is not None or self.status == "compose_conflict"
         )
