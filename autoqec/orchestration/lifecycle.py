@@ -40,7 +40,7 @@ from autoqec.orchestration.run import Proposal, Run
 from autoqec.orchestration.subprocess_runner import Runner, SubprocessRunner, believable, failed_metrics
 from autoqec.orchestration.worktrees import ComposeConflict, Worktree
 from autoqec.runner.schema import RoundMetrics, RunnerConfig
-from autoqec.runner.supervise import metrics_of_attempt
+from autoqec.runner.supervise import metrics_of_attempt, write_metrics
 
 Stage = Literal["begun", "prepared", "committed", "trained", "pointed", "recorded"]
 
@@ -263,7 +263,9 @@ class RoundLifecycle:
         self._drop()
 
     def _drop(self) -> None:
-        """Removes the worktree, and the branch if nothing but merges was committed; else reconciliation keeps it."""
+        """Leaves the metrics of a round that is over. Removes the worktree, and the branch if nothing but merges was committed;
+        else reconciliation keeps it."""
+        write_metrics(self.files, validate_model(self.journal.row, RoundMetrics, where="journal"))
         with self.git.lock():
             self.worktree.clear_locks()
             self.worktree.remove()
@@ -304,7 +306,7 @@ class RoundLifecycle:
             return None
         reason = f"the branch changes what a round may not change: {', '.join(bad)}"
         metrics = failed_metrics(config, "compile_error", reason)
-        atomic.write_text(self.files.metrics, metrics.model_dump_json(indent=2) + "\n")
+        write_metrics(self.files, metrics)
         return metrics
 
     def _trained(self, config: RunnerConfig, commit: str, runner: Runner | None) -> RoundMetrics:

@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Literal
 
 from autoqec.errors import AutoQECError, InputError
-from autoqec.io import atomic, processes
+from autoqec.io import processes
 from autoqec.io.scratch import scratch_folder
 from autoqec.io.strict_yaml import parse_json
 from autoqec.io.validate import validate_model
 from autoqec.layout import ExperimentDir, RoundDir, RunDir
 from autoqec.orchestration.names import parse_branch
 from autoqec.runner.schema import RoundMetrics, RunnerConfig
+from autoqec.runner.supervise import write_metrics
 
 Runner = Callable[[RunnerConfig], RoundMetrics]
 """Trains one round in `code_cwd`, writes its artifacts to `round_dir` and returns what `metrics.json` says."""
@@ -104,7 +105,7 @@ class SubprocessRunner:
     ) -> RoundMetrics:
         """A round whose process could not speak for itself still has its metrics."""
         metrics = failed_metrics(config, status, reason)
-        atomic.write_text(files.metrics, metrics.model_dump_json(indent=2) + "\n")
+        write_metrics(files, metrics)
         return metrics
 
 

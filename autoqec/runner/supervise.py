@@ -80,9 +80,13 @@ def run_round(
         if metrics.train_wallclock_s == 0.0 and metrics.status == "killed_by_safety":
             metrics = metrics.model_copy(update={"train_wallclock_s": time.monotonic() - start})
         metrics = _with_provenance(metrics, config)
-        atomic.write_text(files.metrics, metrics.model_dump_json(indent=2) + "\n")
+        write_metrics(files, metrics)
         atomic.write_text(files.manifest, json.dumps(_manifest(files, config, env), indent=2) + "\n")
     return metrics
+
+
+def write_metrics(files: RoundDir, metrics: RoundMetrics) -> None:
+    atomic.write_text(files.metrics, metrics.model_dump_json(indent=2) + "\n")
 
 
 def metrics_of_attempt(files: RoundDir, attempt: str | None) -> RoundMetrics | None:

@@ -16,6 +16,7 @@ from autoqec.decoders.dsl_schema import PredecoderDSL, canonical_dict
 from autoqec.errors import AutoQECError, InputError
 from autoqec.eval.schema import VerifyReport
 from autoqec.io.hashing import sha256_file
+from autoqec.io.validate import load_model
 from autoqec.layout import ExperimentDir
 from autoqec.orchestration.compose import files_at
 from autoqec.orchestration.lifecycle import RoundLifecycle
@@ -339,6 +340,42 @@ def test_a_round_without_a_config_can_be_given_up(run: Run, checkout: Path) -> N
     assert (row["status"], row["branch"], row["commit_sha"]) == ("compile_error", None, None)
     assert not run.repository.git.refs("refs/heads/exp/")
     assert not list((checkout / ".worktrees").iterdir())
+
+
+def metrics_of(run: Run, row: dict) -> RoundMetrics:
+    return load_model(run.files.round(row["round"]).metrics, RoundMetrics)
+
+
+def test_a_round_that_was_given_up_has_metrics_with_its_reason(run: Run) -> None:
+    lifecycle = begin(run)
+    lifecycle.prepare()
+    lifecycle.abandon("config: neural_bp.iterations: 0 is too few")
+    metrics = metrics_of(run, {"round": 1})  # before it is recorded, too
+    row = lifecycle.complete()
+    assert metrics == metrics_of(run, row)
+    assert (metrics.status, metrics.status_reason) == ("compile_error", row["status_reason"])
+    assert (metrics.round_attempt_id, metrics.fork_from) == (row["round_attempt_id"], "baseline")
+    assert (metrics.branch, metrics.checkpoint_path, metrics.training_log_path) == (None, None, None)
+
+
+def test_a_compose_conflict_has_metrics_with_its_files(run: Run) -> None:
+    a = play(run, "a", changed(neural_bp={"iterations": 6}))
+    b = play(run, "b", changed(neural_bp={"iterations": 9}))
+    row = play(run, "ab", fork_from=[b["branch"], a["branch"]], compose_mode="pure")
+    metrics = metrics_of(run, row)
+    assert (metrics.status, metrics.conflicting_files) == ("compose_conflict", ["experiment/neural_bp.yaml"])
+    assert metrics.status_reason == row["status_reason"]
+    assert metrics.fork_from_canonical == f"{a['branch']}|{b['branch']}"
+    assert metrics.fork_from_ordered == [b["branch"], a["branch"]]
+
+
+def test_a_round_that_was_killed_while_it_ended_has_metrics_all_the_same(run: Run) -> None:
+    lifecycle = begin(run)
+    lifecycle.prepare()
+    lifecycle.abandon("no config")
+    run.files.round(1).metrics.unlink()
+    reconcile(run)
+    assert metrics_of(run, {"round": 1}).status_reason == "no config"
 
 
 def test_what_a_coder_committed_is_kept_when_the_round_is_given_up(run: Run) -> None:

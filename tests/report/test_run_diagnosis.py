@@ -55,7 +55,7 @@ def test_every_unhealthy_round_with_its_cause_and_the_pattern_of_the_run(run: Ru
     assert any("train.py" in str(line["value"]) for line in trespass["evidence"])
 
 
-def test_a_compose_conflict_has_no_folder_and_a_diagnosis_all_the_same(run: Run) -> None:
+def test_a_compose_conflict_has_no_config_and_a_diagnosis_all_the_same(run: Run) -> None:
     first = play(run, "one", changed(neural_bp={"iterations": 5}))
     second = play(run, "two", changed(neural_bp={"iterations": 7}))
     play(run, "both", fork_from=[first["branch"], second["branch"]], compose_mode="pure")

@@ -23,8 +23,8 @@ from autoqec.report.diagnose.surroundings import Surroundings
 from autoqec.report.reading import Gaps, Row, is_held, json_of, quote, real, text_of, yaml_of
 from autoqec.runner.schema import RoundMetrics
 
-NO_FOLDER = ("compose_conflict", "orphaned_branch", "branch_manually_deleted")
-"""Statuses of rows whose round need not have a folder."""
+NO_CONFIG = ("compose_conflict", "orphaned_branch", "branch_manually_deleted")
+"""Statuses of rounds that need have no config, nor, in older runs, a folder."""
 
 
 @dataclass(frozen=True)
@@ -149,11 +149,12 @@ def read_case(
     """run, row: of the run that the round belongs to and of its history, where it has one."""
     gaps: Gaps = []
     has_folder = files.path.is_dir()
-    expected = has_folder or (row or {}).get("status") not in NO_FOLDER
+    expected = has_folder or (row or {}).get("status") not in NO_CONFIG
     if not has_folder and expected:
         gaps.append(f"the folder {files.path.name} is missing")
     metrics, source = _metrics(files, row, gaps, needed=has_folder)
-    config = yaml_of(files.config, gaps, needed=has_folder)
+    had_config = metrics is None or metrics.status not in NO_CONFIG
+    config = yaml_of(files.config, gaps, needed=has_folder and had_config)
     manifest = json_of(files.manifest, gaps, needed=False)
     log = text_of(files.train_log, gaps, needed=metrics is not None and metrics.status == "ok") or ""
     curve = LossCurve.parse(log)
