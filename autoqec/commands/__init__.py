@@ -47,6 +47,15 @@ VERBS: dict[str, tuple[str, str]] = {
     "verify-package": ("verify_package", "Check a packaged run and verify it again."),
 }
 
+ALIASES: dict[str, str] = {
+    "review-log": "review",
+    "code-source": "source",
+    "n-seeds": "seeds",
+    "n-shots": "shots",
+    "noise-p": "p",
+}
+"""Names of an older tool, of verbs and of options of any verb: understood, and shown nowhere."""
+
 
 class _LazyGroup(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -82,7 +91,14 @@ def _end_in_order() -> None:
                 signal.signal(signum, lambda number, _: sys.exit(128 + number))
 
 
-@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+def _current_name(name: str) -> str:
+    return ALIASES.get(name, name)
+
+
+@click.group(
+    cls=_LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "token_normalize_func": _current_name},
+)
 @click.version_option(__version__, prog_name="autoqec")
 def main() -> None:
     """AutoQEC discovers neural predecoders for quantum error-correcting codes, and verifies what it finds."""

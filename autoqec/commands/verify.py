@@ -19,12 +19,21 @@ if TYPE_CHECKING:
 EXIT_CODES = {"VERIFIED": 0, "SUSPICIOUS": 3, "FAILED": 4}
 
 
-def _labels(_context: click.Context, _option: click.Parameter, text: str | None) -> tuple[int, int] | None:
+def _labels(
+    _context: click.Context, _option: click.Parameter, text: str | None
+) -> tuple[int, int] | int | None:
+    """First and last label, or how many labels."""
     if text is None:
         return None
+    if re.fullmatch(r"0*[1-9]\d{0,11}", text):
+        return int(text)
     found = re.fullmatch(r"(\d{1,12}):(\d{1,12})", text)
     if found is None:
-        raise InputError(f"{text!r} is not a range of labels", where="--seeds", mend="write it as 9000:9099")
+        raise InputError(
+            f"{text!r} is neither a range of labels nor a number of them",
+            where="--seeds",
+            mend="write it as 9000:9099, or as 100",
+        )
     return int(found[1]), int(found[2])
 
 
@@ -36,7 +45,10 @@ def _labels(_context: click.Context, _option: click.Parameter, text: str | None)
     "--cap", type=click.IntRange(min=1), help="Most shots at the reference p. Default: 5 times --shots."
 )
 @click.option(
-    "--seeds", callback=_labels, metavar="A:B", help="Labels, first:last, inside the holdout range."
+    "--seeds",
+    callback=_labels,
+    metavar="A:B|N",
+    help="Labels inside the holdout range, first:last; or how many of its first ones.",
 )
 @click.option("--bundle", help="Evaluate again on this archived bundle.")
 @click.option(
@@ -94,6 +106,9 @@ def command(round_dir: Path, env_name: str, parents: tuple[Path, ...], as_json: 
                 "an archived bundle has its shots", where=f"--{given[0]}", mend="leave it out with --bundle"
             )
     env = load_env(env_name)
+    if isinstance(options["seeds"], int):
+        first = env.spec.noise.seed_policy.holdout[0]
+        options["seeds"] = (first, first + options["seeds"] - 1)
     with tasks_progress() as progress:
         chosen = VerifyOptions(progress=progress, **options)
         reports = verify_together([round_dir, *parents], env, chosen)
