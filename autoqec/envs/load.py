@@ -20,17 +20,20 @@ def builtin_names() -> list[str]:
     return sorted(path.stem for path in builtin_folder().glob("*.yaml"))
 
 
+def env_file(name_or_path: str | Path) -> Path:
+    """The YAML file of an environment: a builtin's inside the package, by its name; else the path itself."""
+    text = str(name_or_path)
+    return builtin_folder() / f"{text}.yaml" if text in builtin_names() else Path(text)
+
+
 def load_env(name_or_path: str | Path) -> Environment:
     """A builtin environment by name, or one from a YAML file. Relative paths in it start at its folder."""
     text = str(name_or_path)
-    if text in builtin_names():
-        path = builtin_folder() / f"{text}.yaml"
-        return Environment(load_model(path, EnvSpec), root=path.parent, origin=text)
-    path = Path(text)
+    path = env_file(text)
     if not path.exists() and path.suffix not in (".yaml", ".yml", ".json"):
         raise InputError(
             f"{text!r} is neither a builtin environment nor a file",
             where="env",
             mend=f"builtin: {', '.join(builtin_names())}; or give the path of an environment YAML",
         )
-    return Environment(load_model(path, EnvSpec), root=path.resolve().parent, origin=str(path))
+    return Environment(load_model(path, EnvSpec), root=path.resolve().parent, origin=text)

@@ -72,7 +72,7 @@ def runner_config(
         "compose_mode": journal.compose_mode,
         "round_attempt_id": journal.round_attempt_id,
         "commit_message": journal.commit_message,
-        "env_yaml_path": name if Path(name).is_absolute() else None,
+        "env_yaml_path": str(path),
     }
     return validate_model(data, RunnerConfig, where=f"round {journal.round}")
 

@@ -286,13 +286,11 @@ class Run:
 
 def locate_env(env: str) -> tuple[str, Path]:
     """What to call an environment from any folder, and its file."""
-    from autoqec.envs.load import builtin_folder, builtin_names, load_env
+    from autoqec.envs.load import builtin_names, env_file, load_env
 
     load_env(env)  # says what is wrong with it
-    if env in builtin_names():
-        return env, builtin_folder() / f"{env}.yaml"
-    path = Path(env).resolve()
-    return str(path), path
+    path = env_file(env).resolve()
+    return (env if env in builtin_names() else str(path)), path
 
 
 def _new_folder(runs: Path, run_id: str | None = None) -> Path:

@@ -85,13 +85,13 @@ def of_round(files: RoundDir, manifest: Row | None, *, env: str | None = None) -
         return Surroundings(env, "--env")
     manifest = manifest or {}
     name, sha = manifest.get("env_name"), manifest.get("env_yaml_sha256")
-    for word in manifest.get("invocation_argv") or ():
+    for word in (manifest.get("env_yaml_path"), *(manifest.get("invocation_argv") or ())):
         path = Path(str(word))
         if path.suffix in (".yaml", ".yml", ".json") and _has_hash(path, sha):
             return Surroundings(str(path), files.manifest.name)
     from autoqec.envs.load import builtin_names
 
-    if sha is None and name in builtin_names():
+    if name in builtin_names():
         found = Surroundings(str(name), files.manifest.name)
         if found.content_hash == manifest.get("env_hash"):
             return found
