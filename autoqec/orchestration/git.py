@@ -204,6 +204,14 @@ class Git:
         return {path: meta.split()[2] for meta, _, path in (entry.partition("\t") for entry in entries)}
 
 
+def checked_out(folder: Path) -> str | None:
+    """The commit that a checkout is at; None if the folder is not the top of one."""
+    git = Git(folder)
+    code, top = git.run("rev-parse", "--show-toplevel", codes=(0, 128))
+    is_top = code == 0 and Path(top.rstrip("\n")).resolve() == folder.resolve()
+    return git.resolve("HEAD") if is_top else None
+
+
 def _environment() -> dict[str, str]:
     kept = ("PATH", "HOME", "TMPDIR", "XDG_CONFIG_HOME")
     name, address = _AUTHOR

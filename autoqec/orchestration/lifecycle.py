@@ -163,7 +163,7 @@ class RoundLifecycle:
         if metrics is None:
             self._file.save(training=True)
             metrics = self._trained(config, commit, runner)
-        metrics = believable(metrics, config)
+        metrics = believable(metrics, config, commit)
         self._file.save(row=round_row(self.journal, metrics, self.run.history.rows()))
         return metrics
 
@@ -305,7 +305,7 @@ class RoundLifecycle:
         if not bad:
             return None
         reason = f"the branch changes what a round may not change: {', '.join(bad)}"
-        metrics = failed_metrics(config, "compile_error", reason)
+        metrics = failed_metrics(config, commit, "compile_error", reason)
         write_metrics(self.files, metrics)
         return metrics
 

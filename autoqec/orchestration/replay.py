@@ -8,12 +8,14 @@ from typing import Any, Literal
 
 from autoqec.decoders.dsl_schema import canonical_dict, canonical_hash
 from autoqec.errors import InputError
+from autoqec.io import atomic
 from autoqec.io.hashing import sha256_file
 from autoqec.io.scratch import scratch_folder
 from autoqec.io.validate import load_model, validate_model
 from autoqec.layout import RoundDir
 from autoqec.orchestration.archive import unpack
 from autoqec.orchestration.documents import committed_config
+from autoqec.orchestration.git import Git
 from autoqec.orchestration.kernels import share_kernels
 from autoqec.orchestration.names import parse_branch
 from autoqec.orchestration.pointer import Pointer, read_pointer, requirements_fingerprint
@@ -84,7 +86,7 @@ def _rebuild(run: Run, pointer: Pointer, recorded: RoundMetrics, code: Path, aga
     dsl = committed_config(git, parsed, pointer.commit_sha)
     if canonical_hash(dsl) != pointer.provenance.dsl_config_sha256:
         raise InputError("the committed config is not the one the pointer names", where=pointer.branch)
-    unpack(git.output("archive", "--format=tar", pointer.commit_sha), code)
+    _check_out(git, pointer.commit_sha, code)
     data = {
         "env_name": name,
         "predecoder_config": canonical_dict(dsl),
@@ -98,9 +100,18 @@ def _rebuild(run: Run, pointer: Pointer, recorded: RoundMetrics, code: Path, aga
         "fork_from_ordered": pointer.fork_from_ordered,
         "compose_mode": recorded.compose_mode,
         "round_attempt_id": pointer.round_attempt_id,
-        "env_yaml_path": name if Path(name).is_absolute() else None,
+        "env_yaml_path": str(path),
     }
     return validate_model(data, RunnerConfig, where="replay")
+
+
+def _check_out(git: Git, commit: str, folder: Path) -> None:
+    """The commit in a repository of its own, which borrows the objects: the run's one is only read."""
+    unpack(git.output("archive", "--format=tar", commit), folder)
+    own = Git(folder)
+    own.initialise()
+    atomic.write_text(own.common_dir / "objects" / "info" / "alternates", f"{git.common_dir / 'objects'}\n")
+    own("update-ref", "--no-deref", "HEAD", commit)
 
 
 def _compare(

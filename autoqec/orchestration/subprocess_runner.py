@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -14,6 +15,7 @@ from autoqec.io.scratch import scratch_folder
 from autoqec.io.strict_yaml import parse_json
 from autoqec.io.validate import validate_model
 from autoqec.layout import ExperimentDir, RoundDir, RunDir
+from autoqec.orchestration.git import checked_out
 from autoqec.orchestration.names import parse_branch
 from autoqec.runner.schema import RoundMetrics, RunnerConfig
 from autoqec.runner.supervise import write_metrics
@@ -104,19 +106,25 @@ class SubprocessRunner:
         reason: str,
     ) -> RoundMetrics:
         """A round whose process could not speak for itself still has its metrics."""
-        metrics = failed_metrics(config, status, reason)
+        metrics = failed_metrics(config, checked_out(Path(config.code_cwd or "")), status, reason)
         write_metrics(files, metrics)
         return metrics
 
 
 def failed_metrics(
-    config: RunnerConfig, status: Literal["killed_by_safety", "compile_error", "train_error"], reason: str
+    config: RunnerConfig,
+    commit: str | None,
+    status: Literal["killed_by_safety", "compile_error", "train_error"],
+    reason: str,
 ) -> RoundMetrics:
+    """commit: of the round's code; a branch is named together with it or not at all."""
     log = RoundDir(config.round_dir).train_log
     return RoundMetrics(
         status=status,
         status_reason=reason,
         round_attempt_id=config.round_attempt_id,
+        branch=None if commit is None else config.branch,
+        commit_sha=commit,
         fork_from=config.fork_from,
         fork_from_canonical=config.fork_from_canonical,
         fork_from_ordered=config.fork_from_ordered,
@@ -127,22 +135,23 @@ def failed_metrics(
     )
 
 
-def believable(metrics: RoundMetrics, config: RunnerConfig) -> RoundMetrics:
-    """The metrics as the round's process gave them, unless they name files or a status that a round cannot have.
+def believable(metrics: RoundMetrics, config: RunnerConfig, commit: str) -> RoundMetrics:
+    """The metrics as the round's process gave them, unless they name files, a commit or a status that it cannot have.
 
     That process ran the branch's code: what it says is checked before it is recorded.
     """
     files = RoundDir(config.round_dir)
+    failed = partial(failed_metrics, config, commit, "train_error")
     for path, own in (
         (metrics.checkpoint_path, files.checkpoint),
         (metrics.training_log_path, files.train_log),
     ):
         if path is not None and (Path(path) != own or own.is_symlink() or not own.is_file()):
-            return failed_metrics(
-                config, "train_error", f"the round names {path}, which is no {own.name} of its own"
-            )
+            return failed(f"the round names {path}, which is no {own.name} of its own")
     if metrics.status not in ("ok", "killed_by_safety", "compile_error", "train_error"):
-        return failed_metrics(config, "train_error", f"the round says of itself that it is {metrics.status}")
+        return failed(f"the round says of itself that it is {metrics.status}")
     if metrics.status == "ok" and metrics.checkpoint_path is None:
-        return failed_metrics(config, "train_error", "the round says that it is ok and has no checkpoint")
+        return failed("the round says that it is ok and has no checkpoint")
+    if (metrics.branch, metrics.commit_sha) not in ((None, None), (config.branch, commit)):
+        return failed(f"the round says that it is {metrics.branch} at {metrics.commit_sha}")
     return metrics

@@ -52,14 +52,22 @@ _KEPT_VARIABLES = (
 
 
 def run_round(
-    config: RunnerConfig, env: Environment, safety: Safety | None = None, *, show_progress: bool = False
+    config: RunnerConfig,
+    env: Environment,
+    safety: Safety | None = None,
+    *,
+    commit_sha: str | None = None,
+    show_progress: bool = False,
 ) -> RoundMetrics:
     """Trains and validates one predecoder; writes the round's files and returns its metrics. It never raises for a round
     that fails: its status says so. While another process trains in the folder it waits, and an attempt that was trained
     there is not trained again.
 
+    commit_sha: the commit of the code that runs, where the round has a branch.
+
     Raises:
         RunnerCallPathError: `code_cwd` is set. Edited modules need a process that starts in their worktree.
+        InputError: the round says where it comes from, and not all of it.
     """
     if config.code_cwd is not None and Path(config.code_cwd).resolve() != Path.cwd().resolve():
         raise RunnerCallPathError(
@@ -67,6 +75,8 @@ def run_round(
             where="run_round",
             mend="start `python -m cli.autoqec run-round` in the worktree",
         )
+    check_origin(config)
+    _check_commit(config, commit_sha)
     safety = safety or Safety()
     files = RoundDir(config.round_dir)
     files.path.mkdir(parents=True, exist_ok=True)
@@ -79,10 +89,50 @@ def run_round(
         metrics = _supervised(config, env, safety, files, lock, show_progress=show_progress)
         if metrics.train_wallclock_s == 0.0 and metrics.status == "killed_by_safety":
             metrics = metrics.model_copy(update={"train_wallclock_s": time.monotonic() - start})
-        metrics = _with_provenance(metrics, config)
+        metrics = _with_provenance(metrics, config, commit_sha)
         write_metrics(files, metrics)
         atomic.write_text(files.manifest, json.dumps(_manifest(files, config, env), indent=2) + "\n")
     return metrics
+
+
+def refuse_round(config: RunnerConfig, reason: str, *, commit_sha: str | None = None) -> RoundMetrics:
+    """A round whose config is none: nothing runs, and its metrics say why. A folder with a trained checkpoint stays as it is."""
+    check_origin(config)
+    _check_commit(config, commit_sha)
+    files = RoundDir(config.round_dir)
+    metrics = _with_provenance(_failed("compile_error", reason), config, commit_sha)
+    files.path.mkdir(parents=True, exist_ok=True)
+    with locked(files.lock):
+        if not files.checkpoint.exists():
+            write_metrics(files, metrics)
+    return metrics
+
+
+def check_origin(config: RunnerConfig) -> None:
+    """What a round says about where it comes from has to reach its metrics: a part of it alone is refused."""
+    of_worktree = ("code_cwd", "branch", "fork_from", "compose_mode")
+    given = [name for name in of_worktree if getattr(config, name) is not None]
+    if given and config.round_attempt_id is None:
+        raise InputError(
+            f"an attempt has to be named together with {', '.join(given)}",
+            where="run-round: round_attempt_id",
+            mend="give the attempt's UUID as --round-attempt-id, or leave the others out",
+        )
+    if config.compose_mode is not None and not isinstance(config.fork_from, list):
+        raise InputError(
+            f"compose_mode = {config.compose_mode!r} needs a list of parents, and fork_from is {config.fork_from!r}",
+            where="run-round: compose_mode",
+            mend="name two or more branches with --fork-from, or leave --compose-mode out",
+        )
+
+
+def _check_commit(config: RunnerConfig, commit_sha: str | None) -> None:
+    if (config.branch is None) != (commit_sha is None):
+        raise InputError(
+            f"branch = {config.branch!r} and commit {commit_sha!r} must come together",
+            where="run-round: branch",
+            mend="give the worktree that the branch is checked out in as --code-cwd",
+        )
 
 
 def write_metrics(files: RoundDir, metrics: RoundMetrics) -> None:
@@ -204,12 +254,19 @@ def _failed(status: Literal["compile_error", "train_error", "killed_by_safety"],
     return RoundMetrics(status=status, status_reason=reason)
 
 
-def _with_provenance(metrics: RoundMetrics, config: RunnerConfig) -> RoundMetrics:
+def _with_provenance(metrics: RoundMetrics, config: RunnerConfig, commit_sha: str | None) -> RoundMetrics:
     if config.round_attempt_id is None:
         return metrics
-    fields = ("round_attempt_id", "fork_from", "fork_from_canonical", "fork_from_ordered", "compose_mode")
-    data = metrics.model_dump() | {name: getattr(config, name) for name in fields}
-    return RoundMetrics.model_validate(data)
+    fields = (
+        "round_attempt_id",
+        "branch",
+        "fork_from",
+        "fork_from_canonical",
+        "fork_from_ordered",
+        "compose_mode",
+    )
+    own = {name: getattr(config, name) for name in fields}
+    return RoundMetrics.model_validate(metrics.model_dump() | own | {"commit_sha": commit_sha})
 
 
 def _env_hash(env: Environment) -> str | None:
@@ -228,6 +285,7 @@ def _manifest(files: RoundDir, config: RunnerConfig, env: Environment) -> dict[s
         "config_sha256": sha256_json(config.predecoder_config),
         "env_name": env.spec.name,
         "env_hash": _env_hash(env),
+        "env_yaml_path": config.env_yaml_path,
         "env_yaml_sha256": sha256_file(Path(config.env_yaml_path)) if config.env_yaml_path else None,
         "seed": config.seed,
         "training_profile": config.training_profile,

@@ -241,7 +241,12 @@ def test_a_branch_that_changes_infrastructure_is_not_trained(run: Run, path: str
     row = lifecycle.complete(CONFIG, runner=never)
     assert row["status"] == "compile_error"
     assert OUT_OF_SCOPE[path] in row["status_reason"]
-    assert json.loads(run.files.round(1).metrics.read_text())["status"] == "compile_error"
+    metrics = metrics_of(run, row)
+    assert (metrics.status, metrics.branch, metrics.commit_sha) == (
+        "compile_error",
+        row["branch"],
+        row["commit_sha"],
+    )
     assert run.repository.git.branch(row["branch"]) is not None
 
 
@@ -290,6 +295,7 @@ def test_a_failed_round_is_a_result_with_branch_and_pointer(run: Run) -> None:
         ({"training_log_path": "/nowhere/train.log"}, "/nowhere"),
         ({"status": "orphaned_branch"}, "orphaned_branch"),
         ({"status": "compose_conflict", "conflicting_files": []}, "compose_conflict"),
+        ({"branch": "exp/20200101-000000/01-x", "commit_sha": "ab" * 20}, "abab"),
     ],
 )
 def test_what_a_round_cannot_say_of_itself_is_not_recorded(run: Run, claim: dict, said: str) -> None:

@@ -68,6 +68,8 @@ def test_parents_and_child_are_trained_in_their_worktrees_and_verified_on_one_bu
         assert Path(row["checkpoint_path"]) == run.files.round(row["round"]).checkpoint
         manifest = json.loads(run.files.round(row["round"]).manifest.read_text())
         assert manifest["seed"] == row["train_seed"]
+        metrics = json.loads(run.files.round(row["round"]).metrics.read_text())
+        assert (metrics["branch"], metrics["commit_sha"]) == (row["branch"], row["commit_sha"])
     assert len({row["train_seed"] for row in (*parents, child)}) == 3
     config = json.loads(json.dumps(_config(run, child)))
     assert config["neural_bp"]["iterations"] == 6
@@ -128,7 +130,8 @@ def test_a_round_past_its_deadline_is_killed_whole_and_has_metrics(run: Run) -> 
     assert row["status"] == "killed_by_safety"
     metrics = json.loads(run.files.round(row["round"]).metrics.read_text())
     assert metrics["status"] == "killed_by_safety"
-    assert metrics["round_attempt_id"] == row["round_attempt_id"]
+    for name in ("round_attempt_id", "branch", "commit_sha"):
+        assert metrics[name] == row[name]
     assert run.repository.git.branch(row["branch"])
 
 
