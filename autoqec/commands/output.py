@@ -14,6 +14,11 @@ def print_json(value: Any) -> None:
     click.echo(json.dumps(value, indent=2, allow_nan=False))
 
 
+def print_result(value: Any) -> None:
+    """One line for scripts that search what a person is shown; not for `--json`, whose output is one JSON value."""
+    click.echo(f"AUTOQEC_RESULT_JSON={json.dumps(value, allow_nan=False)}")
+
+
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     """A table; coloured on a terminal, plain and unclipped in a pipe. Cells that look like numbers align right."""
     from rich import box

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from autoqec.commands.output import print_json, print_table
+from autoqec.commands.output import print_json, print_result, print_table
 from autoqec.commands.progress import tasks_progress
 from autoqec.errors import InputError
 
@@ -90,6 +90,7 @@ def command(env_yaml: str, as_json: bool, dry_run: bool, resume: str | None, **o
         print_json(found)
     else:
         _print(found, steps)
+        print_result(found)
 
 
 def _plan(options: dict[str, Any]) -> Plan:

@@ -8,7 +8,8 @@ from typing import Any
 
 import click
 
-from autoqec.commands.output import print_table
+from autoqec.commands.invocation import commit_of, normalised_argv, parents_of
+from autoqec.commands.output import print_result, print_table
 
 
 @click.command()
@@ -39,56 +40,87 @@ from autoqec.commands.output import print_table
 )
 @click.option("--code-cwd", help="Absolute path of the worktree whose code runs; start the command in it.")
 @click.option("--branch", help="Branch of the worktree.")
-@click.option("--fork-from", multiple=True, help="Parent branch; repeat it for a compose round.")
+@click.option(
+    "--fork-from",
+    multiple=True,
+    help="Parent branch. For a compose round, repeat it or give a JSON list, in merge order.",
+)
 @click.option("--compose-mode", type=click.Choice(("pure", "with_edit")))
-@click.option("--round-attempt-id", help="UUID of the attempt.")
+@click.option("--round-attempt-id", help="UUID of the attempt; needed with the options above.")
 @click.option("--commit-message")
-@click.option("--json", "as_json", is_flag=True, help="Print metrics.json instead of a table.")
-def command(env_yaml: str, config_yaml: Path, round_dir: Path, as_json: bool, **options: Any) -> None:
+@click.option("--json", "as_json", is_flag=True, help="Print metrics.json, and nothing else, on stdout.")
+@click.pass_context
+def command(
+    context: click.Context,
+    /,
+    env_yaml: str,
+    config_yaml: Path,
+    round_dir: Path,
+    as_json: bool,
+    **options: Any,
+) -> None:
     """Train and validate one predecoder: ENV_YAML (file or builtin), CONFIG_YAML (DSL), ROUND_DIR (made if missing).
 
     Writes config.yaml, train.log, checkpoint.pt, metrics.json and artifact_manifest.json. Exit code 0 when the status is
-    ok, 1 otherwise; metrics.json says why.
+    ok, 1 otherwise, 2 if CONFIG_YAML is no config; metrics.json says why. Without --json, the last line of stdout is
+    AUTOQEC_RESULT_JSON= and the same in one line, for scripts.
     """
     from autoqec.decoders.dsl_schema import PredecoderDSL
-    from autoqec.envs.load import load_env
+    from autoqec.envs.load import builtin_names, env_file, load_env
+    from autoqec.errors import InputError
     from autoqec.io.strict_yaml import read_yaml
     from autoqec.io.validate import load_model, validate_model
     from autoqec.runner.safety import Safety
     from autoqec.runner.schema import RunnerConfig, canonical_fork
-    from autoqec.runner.supervise import run_round
+    from autoqec.runner.supervise import check_origin, refuse_round, run_round
 
     env = load_env(env_yaml)
-    dsl = load_model(config_yaml, PredecoderDSL)
-    parents = list(options["fork_from"])
-    fork: str | list[str] | None = None
-    if parents:
-        fork = parents[0] if len(parents) == 1 else parents
+    fork = parents_of(options["fork_from"])
+    env_path, code_cwd = env_file(env_yaml).resolve(), options["code_cwd"]
+    words = {
+        "env_yaml": env_yaml if env_yaml in builtin_names() else env_path,
+        "fork_from": fork,
+        "code_cwd": None if code_cwd is None else Path(code_cwd),
+    }
     data = {
         "env_name": env.spec.name,
-        "predecoder_config": read_yaml(config_yaml),
-        "training_profile": options["profile"] or dsl.training.profile,
+        "predecoder_config": {},
+        "training_profile": options["profile"] or "dev",
         "seed": options["seed"],
         "torch_compile": options["torch_compile"],
         "round_dir": str(round_dir.resolve()),
-        "code_cwd": options["code_cwd"],
+        "code_cwd": code_cwd,
         "branch": options["branch"],
         "fork_from": fork,
         "fork_from_canonical": None if fork is None else canonical_fork(fork),
-        "fork_from_ordered": parents if isinstance(fork, list) else None,
+        "fork_from_ordered": fork if isinstance(fork, list) else None,
         "compose_mode": options["compose_mode"],
         "round_attempt_id": options["round_attempt_id"],
         "commit_message": options["commit_message"],
-        "env_yaml_path": str(Path(env_yaml).resolve()) if Path(env_yaml).exists() else None,
-        "invocation_argv": ["run-round", *sys.argv[2:]],
+        "env_yaml_path": str(env_path),
+        "invocation_argv": normalised_argv(context, "run-round", words),
     }
     config = validate_model(data, RunnerConfig, where="run-round")
+    check_origin(config)
+    commit = None if code_cwd is None else commit_of(Path(code_cwd))
+    try:
+        dsl = load_model(config_yaml, PredecoderDSL)
+    except InputError as error:
+        if config_yaml.is_file():
+            refuse_round(config, str(error), commit_sha=commit)
+        raise
+    trained = {
+        "predecoder_config": read_yaml(config_yaml),
+        "training_profile": options["profile"] or dsl.training.profile,
+    }
+    config = config.model_copy(update=trained)
     safety = Safety(wall_clock_s=options["wall_clock"], memory_gb=options["memory_gb"])
-    metrics = run_round(config, env, safety, show_progress=sys.stderr.isatty())
+    metrics = run_round(config, env, safety, commit_sha=commit, show_progress=sys.stderr.isatty())
     if as_json:
         click.echo(metrics.model_dump_json(indent=2))
     else:
         _print(metrics)
+        print_result({"round_dir": config.round_dir, **metrics.model_dump(mode="json")})
     sys.exit(0 if metrics.status == "ok" else 1)
 
 
