@@ -307,11 +307,8 @@ def test_a_worker_dies_with_its_owner(tier: Tier, problem: DecodingProblem) -> N
         os.kill(os.getpid(), signal.SIGKILL)
     os.waitpid(child, 0)
     pid = int(os.read(reading, 32))
-    for _ in range(100):
-        if not Path(f"/proc/{pid}").exists():
-            break
+    while Path(f"/proc/{pid}").exists():
         time.sleep(0.1)
-    assert not Path(f"/proc/{pid}").exists()
 
 
 def test_wire_refuses_what_does_not_add_up() -> None:
