@@ -247,7 +247,7 @@ def _over(steps: Steps, row: Json) -> Json:
         "reason": row["status_reason"],
         "branch": row["branch"],
         "commit_sha": row["commit_sha"],
-        "round_dir": str(steps.run.files.round(row["round"]).path),
+        "round_dir": None if row["round"] is None else str(steps.run.files.round(row["round"]).path),
     }
 
 

@@ -30,7 +30,8 @@ def publish(run: Run, plan: Plan, context: RoundContext) -> None:
 def candidates(rows: Sequence[Row]) -> list[Row]:
     """The front of what validation measured, not verified: rounds with a gain that no other beats on all three axes."""
     axes = ("delta_ler", "flops_per_syndrome", "n_params")
-    known = [row for row in rows if row.get("status") == "ok" and (row.get("delta_ler") or 0.0) > 0]
+    measured = [row for row in rows if row["status"] == "ok" and None not in map(row.get, axes)]
+    known = [row for row in measured if row["delta_ler"] > 0]
 
     def point(row: Row) -> tuple[float, float, float]:
         return float(row["delta_ler"]), -float(row["flops_per_syndrome"]), -float(row["n_params"])
@@ -83,12 +84,16 @@ def _entry(row: Row) -> Iterator[str]:
     if idea.get("rationale"):
         yield f"- Why: {one_line(str(idea['rationale']), 400)}"
     yield f"- From {', '.join(map(short_name, parents(row))) or '-'}" + (
-        f"; branch {row['branch']} at {row['commit_sha'][:12]}" if row.get("branch") else "; no branch"
+        f"; branch {row['branch']} at {str(row.get('commit_sha'))[:12]}"
+        if row.get("branch")
+        else "; no branch"
     )
     if row["status"] != "ok":
         yield f"- {row['status']}: {one_line(str(row.get('status_reason') or ''), 400)}"
     elif row.get("delta_ler") is not None:
-        yield f"- Measured: {gain(row)}; {row['flops_per_syndrome'] / 1e6:.3g} MFLOP, {row['n_params']} parameters"
+        flops, params = row.get("flops_per_syndrome"), row.get("n_params")
+        cost = "" if flops is None else f"; {flops / 1e6:.3g} MFLOP, {params} parameters"
+        yield f"- Measured: {gain(row)}{cost}"
     if analysis:
         yield f"- Analyst: {analysis['verdict']}. {one_line(str(analysis['summary_1line']), 400)}"
         for correction in analysis.get("corrections") or ():

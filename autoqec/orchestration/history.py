@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Literal
 
 from pydantic import ConfigDict, Field
 
+from autoqec.errors import InputError
 from autoqec.io import atomic
 from autoqec.io.jsonl import JsonLines, Row
 from autoqec.io.validate import validate_model
 from autoqec.layout import RunDir
+from autoqec.orchestration.names import parse_branch
 from autoqec.runner.schema import RECONCILED, RoundMetrics
 
 Verdict = Literal["candidate", "ignore", "VERIFIED", "SUSPICIOUS", "FAILED"]
@@ -35,6 +38,20 @@ class HistoryRow(RoundMetrics):
     cost_usd: float | None = Field(default=None, ge=0.0)
 
 
+_DEFAULTS = {
+    name: field.default for name, field in HistoryRow.model_fields.items() if not field.is_required()
+}
+
+
+def filled(row: Row) -> Row:
+    """A row with every optional field, as readers want it; a round without its number has that of its branch."""
+    whole = row | {name: default for name, default in _DEFAULTS.items() if name not in row}
+    if whole["round"] is None and whole["branch"] is not None:
+        with suppress(InputError):  # a branch in quarantine, or one that a hand named
+            whole["round"] = parse_branch(str(whole["branch"])).round
+    return whole
+
+
 class HistoryStore:
     """The rows of one run, for any number of processes at once."""
 
@@ -45,7 +62,16 @@ class HistoryStore:
         self._indexed = 0
 
     def rows(self) -> list[Row]:
-        return self._lines.rows()
+        """All rows, each with all fields of `HistoryRow`."""
+        rows = self._lines.rows()
+        for number, row in enumerate(rows, start=1):
+            if "status" not in row:
+                raise InputError(
+                    f"row {number} has no status",
+                    where=str(self._lines.path),
+                    mend="restore the file from a backup",
+                )
+        return [filled(row) for row in rows]
 
     def append(self, row: Mapping[str, Any]) -> bool:
         """Validates and writes a row; False if it was recorded before: an attempt has one row, besides follow-ups."""
@@ -59,7 +85,7 @@ class HistoryStore:
 
     def publish(self) -> None:
         """Rewrites `history.json` from the rows."""
-        atomic.write_text(self._array, json.dumps(self.rows(), indent=1, ensure_ascii=False) + "\n")
+        atomic.write_text(self._array, json.dumps(self._lines.rows(), indent=1, ensure_ascii=False) + "\n")
 
     def repair(self) -> bytes:
         """Cuts off a torn last line; returns what it held."""
@@ -78,6 +104,7 @@ class HistoryStore:
 
 def _key(row: Row) -> tuple[str, str] | None:
     """What may be recorded once only."""
-    if row["status"] in FOLLOW_UPS:
-        return row["status"], row["branch"]
-    return None if row["round_attempt_id"] is None else ("attempt", row["round_attempt_id"])
+    status, branch, attempt = (row.get(name) for name in ("status", "branch", "round_attempt_id"))
+    if status in FOLLOW_UPS:
+        return str(status), str(branch)
+    return None if attempt is None else ("attempt", attempt)

@@ -15,12 +15,13 @@ from autoqec.errors import AutoQECError, InputError
 from autoqec.eval.schema import VerifyReport
 from autoqec.eval.verify import VerifyOptions, verify
 from autoqec.io.hashing import sha256_file
-from autoqec.io.jsonl import JsonLines, Row
+from autoqec.io.jsonl import Row
 from autoqec.io.validate import load_model
 from autoqec.layout import ExperimentDir, PackageDir, RunDir
 from autoqec.orchestration.archive import unpack
 from autoqec.orchestration.documents import committed_config
 from autoqec.orchestration.git import Git, GitError
+from autoqec.orchestration.history import HistoryStore
 from autoqec.orchestration.names import parse_branch
 from autoqec.orchestration.package import FORMAT, Manifest
 from autoqec.orchestration.pointer import read_pointer
@@ -65,8 +66,8 @@ def check_package(
         run = RunDir(package.run)
         env = _environment(package, manifest)
         result = PackageCheck(manifest.run_id, len(manifest.files))
-        for row in JsonLines(run.history).rows():
-            if row["commit_sha"] is None or row["status"] == "orphaned_branch":
+        for row in HistoryStore(run).rows():
+            if None in (row["commit_sha"], row["branch"]) or row["status"] == "orphaned_branch":
                 continue
             check = RoundCheck(row["round"], row["branch"], _problems(run, git, row, manifest))
             report = run.round(row["round"]).report

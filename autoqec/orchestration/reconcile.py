@@ -211,16 +211,26 @@ class _Reconciliation:
             branch = row["branch"]
             if branch is None or row["status"] in FOLLOW_UPS[1:] or branch in said or self.git.branch(branch):
                 continue
-            follow_up = {
-                "status": "branch_manually_deleted",
-                "status_reason": f"branch {branch} is gone; while git keeps it, `git branch {branch} {row['commit_sha']}` restores it",
-                "branch": branch,
-                "commit_sha": None,
-                **{name: row[name] for name in ("round", "round_attempt_id", "reconcile_id")},
-                "finished_at": timestamp(),
-            }
-            self._do("note_deleted_branch", branch, partial(self.run.history.append, follow_up))
+            self._do(
+                "note_deleted_branch", branch, partial(self.run.history.append, self._deleted(branch, row))
+            )
             said.add(branch)
+
+    def _deleted(self, branch: str, row: Row) -> Row:
+        reason = f"branch {branch} is gone"
+        if row["commit_sha"] is not None:
+            reason += f"; while git keeps it, `git branch {branch} {row['commit_sha']}` restores it"
+        attempt, known = row["round_attempt_id"], row["reconcile_id"]
+        return {
+            "status": "branch_manually_deleted",
+            "status_reason": reason,
+            "branch": branch,
+            "commit_sha": None,
+            "round": row["round"],
+            "round_attempt_id": attempt,
+            "reconcile_id": known if attempt or known else str(uuid4()),
+            "finished_at": timestamp(),
+        }
 
     def _lost_members(self) -> None:
         for member in read_front(self.run.files.path):

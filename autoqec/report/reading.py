@@ -17,6 +17,7 @@ from autoqec.io.jsonl import JsonLines
 from autoqec.io.regular import read_regular
 from autoqec.io.strict_yaml import parse_json, parse_yaml
 from autoqec.layout import RunDir
+from autoqec.orchestration.history import filled
 
 Row = dict[str, Any]
 Gaps = list[str]
@@ -74,7 +75,7 @@ def history_of(files: RunDir, gaps: Gaps) -> list[Row]:
         return []
     lines = JsonLines(files.history)
     try:
-        rows = lines.rows()
+        rows = [filled(row) for row in lines.rows()]
         torn = lines.torn()
     except (InputError, OSError) as error:
         gaps.append(f"{files.history.name} cannot be read: {quote(error)}")
