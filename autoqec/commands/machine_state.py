@@ -33,11 +33,11 @@ def _of_run(run_dir: Path) -> dict[str, Any]:
     from autoqec.agents.accounting import Caps, Ledger
     from autoqec.agents.machine import machine_state
     from autoqec.loop.plan import read_plan
-    from autoqec.loop.snapshot import Snapshots
+    from autoqec.loop.snapshot import Snapshots, rounds_of
     from autoqec.orchestration.run import Run
 
     run = Run.open(run_dir)
-    rows, files = run.history.rows(), run.files
+    rows, files = rounds_of(run.history.rows()), run.files
     if not files.plan.is_file():  # a run made from Python, not by the loop
         return machine_state(rows, run=files, checked_out=run.checked_out())
     plan = read_plan(files)

@@ -100,6 +100,21 @@ def test_reconcile_pauses_for_a_person(run: Run, checkout: Path) -> None:
     assert "for you to decide: branch" in done.stdout
 
 
+def test_what_reconciliation_wrote_is_no_failed_round(played: Run, checkout: Path) -> None:
+    def counted() -> dict:
+        return json.loads(call("machine-state", "--run", played.files.path, "--json").stdout)["rounds"]
+
+    before = counted()
+    assert (before["ok"], before["failed"]) == (4, 1)  # one compose_conflict
+    lines = played.files.history.read_bytes().splitlines(keepends=True)
+    played.files.history.write_bytes(b"".join(lines[:2] + lines[3:]))
+    user_git(checkout, "branch", "-D", played.history.rows()[0]["branch"])
+    actions = json.loads(call("reconcile", played.files.path, "--json").stdout)["actions"]
+    assert sorted(kind for kind, _ in actions) == ["note_deleted_branch", "quarantine_branch"]
+    after = counted()
+    assert (after["ok"], after["failed"]) == (3, 1)
+
+
 def test_a_run_that_is_being_worked_on_is_left_alone(run: Run) -> None:
     with run.exclusive():
         done = subprocess.run(
