@@ -110,9 +110,13 @@ def _failed(status: str, *words: str) -> Callable[[Row], bool]:
     return is_so
 
 
+_NOT_FINITE = "the loss was not finite: a lower learning_rate, or a normalization"
+
+
 _RULES: tuple[tuple[Callable[[Row], bool], str], ...] = (
     (_failed("compile_error"), "the config was refused: change what status_reason names and nothing else"),
-    (_failed("train_error", "nan"), "the loss was not finite: a lower learning_rate, or a normalization"),
+    (_failed("train_error", "nan"), _NOT_FINITE),
+    (_failed("killed_by_safety", "nan"), _NOT_FINITE),
     (_failed("train_error"), "training failed: simplify the mechanism until it trains"),
     (_failed("killed_by_safety", "memory", " gb"), "out of memory: a smaller batch_size or hidden_dim"),
     (_failed("killed_by_safety"), "past its time: fewer epochs, iterations or layers"),

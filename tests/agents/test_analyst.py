@@ -80,6 +80,7 @@ def test_a_cheap_round_with_an_unproven_gain_fills_a_gap_of_the_front():
     [
         ({"status": "compile_error", "status_reason": "unknown option"}, "refused"),
         ({"status": "train_error", "status_reason": "the loss was NaN"}, "learning_rate"),
+        ({"status": "killed_by_safety", "status_reason": "nan_rate 0.40 > 0.01"}, "learning_rate"),
         ({"status": "killed_by_safety", "status_reason": "a training batch needs 80 GB"}, "batch_size"),
         ({"status": "killed_by_safety", "status_reason": "past its wall-clock limit"}, "fewer epochs"),
         ({"status": "compose_conflict"}, "different options"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from autoqec.decoders.dsl_schema import PredecoderDSL
 from autoqec.envs.environment import Environment
 from autoqec.envs.load import load_env
 from autoqec.errors import InputError
+from autoqec.layout import RoundDir
 from autoqec.report.diagnose import Diagnosis, Finding, diagnose_round
 from autoqec.report.diagnose.patch import get, options
 from autoqec.sandbox.tiers import strongest
@@ -77,6 +79,20 @@ def test_a_learning_rate_that_gives_nan(broken) -> None:
         "train.log",
     )
     assert _patched(folder, found, "training.learning_rate") == 1e-3
+
+
+@pytest.mark.parametrize(
+    "reason", ["NaN rate 0.40 is above the limit of 0.01", "nan_rate=0.4 > 0.01", "40% of losses were NaNs"]
+)
+def test_a_round_killed_for_its_rate_of_nan(tmp_path: Path, reason: str) -> None:
+    files = RoundDir(tmp_path / "round_1")
+    files.path.mkdir()
+    files.metrics.write_text(json.dumps({"status": "killed_by_safety", "status_reason": reason}))
+    files.config.write_text(json.dumps(training(BP, epochs=1, learning_rate=0.1)))
+    found = _root(diagnose_round(files.path), "nan")
+    assert found.confidence == "high"
+    _says(found, reason, "learning_rate = 0.1")
+    assert _patched(files.path, found, "training.learning_rate") == 1e-3
 
 
 def test_a_batch_beyond_the_memory_limit(broken) -> None:

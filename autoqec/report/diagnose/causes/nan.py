@@ -1,4 +1,4 @@
-"""The loss was not finite."""
+"""The loss was not finite: training gave up, or safety killed it for its rate of NaN."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ import re
 from autoqec.report.diagnose.case import RoundCase
 from autoqec.report.diagnose.finding import Evidence, Finding
 
-_SIGN = re.compile(r"\bnan\b|\binfinite\b|not finite", re.IGNORECASE)
+_SIGN = re.compile(r"(?<![a-z])nans?(?![a-z])|\binfinite\b|not finite", re.IGNORECASE)
+_FAILED = ("train_error", "killed_by_safety")
 _USUAL = 1e-3
 
 
 def find(case: RoundCase) -> Finding | None:
-    failed = case.status == "train_error" and _SIGN.search(case.reason) is not None
+    failed = case.status in _FAILED and _SIGN.search(case.reason) is not None
     hurt = case.status == "ok" and not case.gains and case.curve.skipped > 0
     if not failed and not hurt:
         return None
