@@ -90,6 +90,7 @@ class RunDir:
         self.state_lock = self.path / ".state.lock"
         self.pareto = self.path / "pareto.json"
         self.pareto_preview = self.path / "pareto_preview.json"
+        self.pareto_within_noise = self.path / "pareto_within_noise.json"
         self.pareto_dominated = self.path / "pareto_dominated.json"
         self.pareto_lock = self.path / ".pareto.lock"
         self.llm_ledger = self.path / "llm_ledger.jsonl"

@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 def command(run_dirs: tuple[Path, ...], compare: bool, plot_path: Path | None, as_json: bool) -> None:
     """The verified rounds of each run that no other dominates, and their hypervolume.
 
-    A round dominates another if it costs no more FLOPs and parameters and its gain is higher beyond both
-    intervals. Runs of different environments are not compared: their gains are not one scale.
+    A round dominates another if it gains no less, costs no more FLOPs and parameters, and is better in one of the
+    three. Dominated rounds whose gain is not lower beyond both intervals stand under a heading of their own. Runs of
+    different environments are not compared: their gains are not one scale.
     """
     from autoqec.eval.hypervolume import REFERENCE
     from autoqec.eval.pareto import read_archive
-    from autoqec.layout import RunDir
 
     if compare and len(run_dirs) < 2:
         raise InputError("one run cannot be compared", where="--compare", mend="give two run folders or more")
@@ -43,19 +43,15 @@ def command(run_dirs: tuple[Path, ...], compare: bool, plot_path: Path | None, a
         )
     archives: dict[str, Archive] = {}
     for run_dir in run_dirs:
-        if not RunDir(run_dir).pareto.is_file():
-            raise InputError(
-                "has no pareto.json" if run_dir.is_dir() else "is not a folder",
-                where=str(run_dir),
-                mend="give the folder of a run in which a round was verified",
-            )
+        _check_front(run_dir)
         archives[str(run_dir)] = read_archive(run_dir)
     if compare:
         _check_environment(run_dirs)
     if plot_path is not None:
         from autoqec.eval.front_plot import plot_fronts
 
-        plot_fronts({name: archive.front for name, archive in archives.items()}, plot_path)
+        shown = {name: archive.front + archive.within_noise for name, archive in archives.items()}
+        plot_fronts(shown, plot_path)
     comparison = _compare(archives) if compare else None
     if as_json:
         found: dict[str, Any] = {
@@ -79,6 +75,21 @@ def command(run_dirs: tuple[Path, ...], compare: bool, plot_path: Path | None, a
     )
     if plot_path is not None:
         click.echo(f"Wrote {plot_path}")
+
+
+def _check_front(run_dir: Path) -> None:
+    """A full run has a front, be it empty; one that was begun before empty fronts were written has its log.md."""
+    from autoqec.layout import RunDir
+
+    files = RunDir(run_dir)
+    if not files.pareto.is_file() and not files.log.is_file():
+        raise InputError(
+            "has no pareto.json" if run_dir.is_dir() else "is not a folder",
+            where=str(run_dir),
+            mend=f"a --no-llm run verifies nothing: read {files.candidate_pareto.name}"
+            if files.candidate_pareto.is_file()
+            else "give the folder of a run",
+        )
 
 
 def _check_environment(run_dirs: Sequence[Path]) -> None:
@@ -106,6 +117,7 @@ def _summary(name: str, archive: Archive) -> dict[str, Any]:
     return {
         "run": name,
         "front": [row.model_dump(mode="json") for row in archive.front],
+        "within_noise": [row.model_dump(mode="json") for row in archive.within_noise],
         "dominated": len(archive.dominated),
         "hypervolume": hypervolume(archive.front),
         "hypervolume_by_round": [
@@ -140,12 +152,24 @@ def _compare(archives: dict[str, Archive]) -> dict[str, Any]:
 
 
 def _print_front(name: str, archive: Archive) -> None:
-    from autoqec.eval.pareto import hypervolume_by_round, point_front
+    from autoqec.eval.pareto import hypervolume_by_round
 
-    best = {row.commit_sha for row in point_front(archive.front)}
+    if not archive.front:
+        click.echo(f"{name}: the front is empty: no round was verified\n")
+        return
+    _print_rows(f"{name}: {len(archive.front)} on the front", archive.front)
+    if archive.within_noise:
+        _print_rows("Dominated, within the noise of the front", archive.within_noise)
+    if archive.dominated:
+        click.echo(f"{len(archive.dominated)} more verified, and clearly dominated")
+    trail = ", ".join(f"{last}: {value:.4g}" for last, value in hypervolume_by_round(archive.rows))
+    click.echo(f"Hypervolume after round {trail}\n")
+
+
+def _print_rows(title: str, rows: Sequence[ParetoRow]) -> None:
     print_table(
-        f"{name}: {len(archive.front)} on the front, {len(archive.dominated)} dominated",
-        ("round", "commit", "branch", "gain in LER", "interval", "FLOPs", "parameters", "best as measured"),
+        title,
+        ("round", "commit", "branch", "gain in LER", "interval", "FLOPs", "parameters"),
         [
             (
                 row.round,
@@ -155,13 +179,10 @@ def _print_front(name: str, archive: Archive) -> None:
                 _interval(row),
                 row.flops_per_syndrome,
                 row.n_params,
-                "yes" if row.commit_sha in best else "within noise",
             )
-            for row in archive.front
+            for row in rows
         ],
     )
-    trail = ", ".join(f"{last}: {value:.4g}" for last, value in hypervolume_by_round(archive.rows))
-    click.echo(f"Hypervolume after round {trail}\n" if trail else "")
 
 
 def _interval(row: ParetoRow) -> str:

@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from autoqec.errors import InputError, UnavailableError
-from autoqec.eval.pareto import ParetoRow, point_front
+from autoqec.eval.pareto import ParetoRow, front
 
 
 def plot_fronts(fronts: Mapping[str, Sequence[ParetoRow]], path: Path) -> None:
     """Delta with its interval over FLOPs, one colour per run; markers grow with the decades of parameters.
 
-    A hollow marker is beaten on paper by another and kept because the intervals overlap. The steps are the
-    best delta up to that many FLOPs. The format follows the file's ending.
+    fronts: members, and rounds within the noise of them, which get a hollow marker. The steps are the best
+    delta up to that many FLOPs. The format follows the file's ending.
     """
     try:
         from matplotlib.figure import Figure
@@ -25,7 +25,7 @@ def plot_fronts(fronts: Mapping[str, Sequence[ParetoRow]], path: Path) -> None:
     axes = figure.subplots()
     for i, (name, rows) in enumerate(fronts.items()):
         colour = f"C{i % 10}"
-        best = {row.commit_sha for row in point_front(rows)}
+        best = {row.commit_sha for row in front(rows)}
         for row in rows:
             delta, (low, high) = row.delta_vs_baseline_holdout, row.delta_ci
             axes.errorbar(

@@ -8,6 +8,7 @@ from typing import Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from autoqec.errors import InputError
+from autoqec.eval.dominance import Axes
 from autoqec.eval.schema import VerifyReport
 from autoqec.io.validate import validate_model
 
@@ -62,6 +63,10 @@ class ParetoRow(BaseModel):
     def name(self) -> str:
         """How messages name it."""
         return f"round {self.round} ({self.commit_sha[:8]})"
+
+    @property
+    def axes(self) -> Axes:
+        return self.delta_vs_baseline_holdout, self.flops_per_syndrome, self.n_params
 
     def identities(self) -> Iterator[tuple[str, object]]:
         """What makes two rows the same predecoder, whichever of these they share."""

@@ -1,11 +1,11 @@
-"""The Pareto front of a run: the complete archive of verified rounds that no other dominates, without a cap.
+"""The Pareto front of a run: the complete set of verified rounds that no other dominates, without a cap.
 
-Axes: `delta_vs_baseline_holdout` (higher), `flops_per_syndrome` (lower), `n_params` (lower).
+Axes: `delta_vs_baseline_holdout` (higher), `flops_per_syndrome` (lower), `n_params` (lower), as measured on the bundle of
+each round. A dominated round is within the noise of the front as long as no round that costs no more gains clearly more:
+the lower end of that round's paired interval would have to lie above the upper end of its own. Such rounds are listed beside
+the front, since fresh shots may turn the order round.
 
-A dominates B if A costs no more in FLOPs and no more in parameters, and A's delta is significantly higher:
-the lower end of A's paired interval lies above the upper end of B's. Deltas whose intervals overlap are not
-ordered, so a cheaper round does not push out one whose delta may be better, and noise does not push out
-anything. This is a strict partial order, so the front does not depend on the order of admission.
+Both are functions of the set of rows, so that they do not depend on the order of admission.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from autoqec.errors import InputError
+from autoqec.eval.dominance import dominates, non_dominated
 from autoqec.eval.front_schema import ParetoRow, row_of
 from autoqec.eval.hypervolume import Reference, hypervolume, hypervolume_by_round
 from autoqec.io import atomic
@@ -29,11 +30,11 @@ __all__ = [
     "ParetoRow",
     "Reference",
     "admit",
-    "dominates",
+    "archive_of",
     "front",
     "hypervolume",
     "hypervolume_by_round",
-    "point_front",
+    "publish",
     "read_archive",
     "read_front",
     "row_of",
@@ -42,39 +43,41 @@ __all__ = [
 PREVIEW_ROWS = 5
 
 
-def dominates(a: ParetoRow, b: ParetoRow) -> bool:
-    """A costs no more than B on both axes and gains significantly more."""
-    return (
-        a.flops_per_syndrome <= b.flops_per_syndrome
-        and a.n_params <= b.n_params
-        and a.delta_ci[0] > b.delta_ci[1]
-    )
+@dataclass(frozen=True)
+class Archive:
+    """All verified rounds of a run: the front, what it dominates within the noise, and what it dominates clearly. In each
+    the highest delta first."""
+
+    front: tuple[ParetoRow, ...] = ()
+    within_noise: tuple[ParetoRow, ...] = ()
+    dominated: tuple[ParetoRow, ...] = ()
+
+    @property
+    def rows(self) -> tuple[ParetoRow, ...]:
+        return self.front + self.within_noise + self.dominated
 
 
 def front(rows: Iterable[ParetoRow]) -> list[ParetoRow]:
     """The rows that no other row dominates, the highest delta first."""
-    rows = list(rows)
-    return sorted((row for row in rows if not any(dominates(other, row) for other in rows)), key=_rank)
+    return sorted(non_dominated(rows, lambda row: row.axes), key=_rank)
 
 
-def point_front(rows: Iterable[ParetoRow]) -> list[ParetoRow]:
-    """The front if deltas were exact: the rows that no other beats on paper. Part of `front`."""
-    rows = list(rows)
-
-    def beaten(row: ParetoRow) -> bool:
-        return any(
-            other.delta_vs_baseline_holdout >= row.delta_vs_baseline_holdout
-            and other.flops_per_syndrome <= row.flops_per_syndrome
-            and other.n_params <= row.n_params
-            and _axes(other) != _axes(row)
-            for other in rows
-        )
-
-    return sorted((row for row in rows if not beaten(row)), key=_rank)
+def archive_of(rows: Iterable[ParetoRow]) -> Archive:
+    rows = sorted(rows, key=_rank)
+    members = front(rows)
+    on_front = {row.commit_sha for row in members}
+    others = [row for row in rows if row.commit_sha not in on_front]
+    clearly = {row.commit_sha for row in others if any(_clearly_beats(other, row) for other in rows)}
+    return Archive(
+        front=tuple(members),
+        within_noise=tuple(row for row in others if row.commit_sha not in clearly),
+        dominated=tuple(row for row in others if row.commit_sha in clearly),
+    )
 
 
-def _axes(row: ParetoRow) -> tuple[float, int, int]:
-    return row.delta_vs_baseline_holdout, row.flops_per_syndrome, row.n_params
+def _clearly_beats(a: ParetoRow, b: ParetoRow) -> bool:
+    """A dominates B, and the paired intervals of their deltas do not overlap."""
+    return dominates(a.axes, b.axes) and a.delta_ci[0] > b.delta_ci[1]
 
 
 def _rank(row: ParetoRow) -> tuple[float, int, int, str]:
@@ -82,20 +85,8 @@ def _rank(row: ParetoRow) -> tuple[float, int, int, str]:
 
 
 @dataclass(frozen=True)
-class Archive:
-    """All verified rounds of a run: the front, and the rounds that it dominates."""
-
-    front: tuple[ParetoRow, ...] = ()
-    dominated: tuple[ParetoRow, ...] = ()
-
-    @property
-    def rows(self) -> tuple[ParetoRow, ...]:
-        return self.front + self.dominated
-
-
-@dataclass(frozen=True)
 class Admission:
-    """What became of a row: whether it entered, why, and which members it pushed out."""
+    """What became of a row: whether it is on the front, why, and which members it pushed out."""
 
     entered: bool
     reason: str
@@ -103,27 +94,30 @@ class Admission:
 
 
 def add(archive: Archive, row: ParetoRow) -> tuple[Archive, Admission]:
-    """The archive with `row`.
+    """The archive with `row`. The same row again changes nothing, and gets the answer that it has by then.
 
     A predecoder that is in it already, by commit, checkpoint or config, stays as it is: verifying the same
     thing again would be a second chance.
     """
     known = {identity: member for member in archive.rows for identity in member.identities()}
     for identity in row.identities():
-        if identity in known:
+        if identity in known and known[identity] != row:
             return archive, Admission(False, f"same {identity[0]} as {known[identity].name}")
-    for member in archive.front:
-        if dominates(member, row):
-            reason = (
-                f"dominated by {member.name}, which costs no more and gains significantly more: "
-                f"{_show_delta(member)} against {_show_delta(row)}"
-            )
-            return Archive(archive.front, (*archive.dominated, row)), Admission(False, reason)
-    left = tuple(member for member in archive.front if dominates(row, member))
-    stay = (member for member in archive.front if member not in left)
-    reason = "no member dominates it" + (f"; it dominates {', '.join(m.name for m in left)}" if left else "")
-    members = tuple(sorted((*stay, row), key=_rank))
-    return Archive(members, (*archive.dominated, *left)), Admission(True, reason, left)
+    after = archive if row in archive.rows else archive_of((*archive.rows, row))
+    left = tuple(member for member in archive.front if member not in after.front)
+    return after, Admission(row in after.front, _reason(row, after, left), left)
+
+
+def _reason(row: ParetoRow, archive: Archive, left: Sequence[ParetoRow]) -> str:
+    better = next((member for member in archive.front if dominates(member.axes, row.axes)), None)
+    if better is None:
+        pushed_out = f"; it dominates {', '.join(member.name for member in left)}" if left else ""
+        return f"no other dominates it{pushed_out}"
+    noise = "; within the noise" if row in archive.within_noise else ""
+    return (
+        f"dominated by {better.name}, which costs no more and gains no less: "
+        f"{_show_delta(better)} against {_show_delta(row)}{noise}"
+    )
 
 
 def _show_delta(row: ParetoRow) -> str:
@@ -133,30 +127,45 @@ def _show_delta(row: ParetoRow) -> str:
 
 def admit(run_dir: str | Path, row: ParetoRow) -> Admission:
     """Offer a row to the front of a run: safe among processes, and to repeat after being killed anywhere."""
-    files = RunDir(run_dir)
-    if not files.path.is_dir():
-        raise InputError("no such run folder", where=str(run_dir))
+    files = _files(run_dir)
     with locked(files.pareto_lock):
-        before = read_archive(run_dir)
-        after, admission = add(before, row)
-        # The front is written after the rows that left it: cut off in between, they are in both files, and
-        # the front's word counts.
-        if after.dominated != before.dominated:
-            _write(files.pareto_dominated, after.dominated)
-        if after.front != before.front:
-            _write(files.pareto, after.front)
-        _write(files.pareto_preview, after.front[:PREVIEW_ROWS])
+        after, admission = add(read_archive(run_dir), row)
+        _write_all(files, after)
     return admission
 
 
-def read_archive(run_dir: str | Path) -> Archive:
-    """The archive in a run folder; empty before the first verified round."""
+def publish(run_dir: str | Path) -> None:
+    """The files of the front as they should be: empty ones before the first verified round."""
+    files = _files(run_dir)
+    with locked(files.pareto_lock):
+        _write_all(files, read_archive(run_dir))
+
+
+def _files(run_dir: str | Path) -> RunDir:
     files = RunDir(run_dir)
-    members = _read(files.pareto)
-    commits = {member.commit_sha for member in members}
-    return Archive(
-        tuple(members), tuple(row for row in _read(files.pareto_dominated) if row.commit_sha not in commits)
-    )
+    if not files.path.is_dir():
+        raise InputError("no such run folder", where=str(run_dir))
+    return files
+
+
+def _write_all(files: RunDir, archive: Archive) -> None:
+    """Rows only ever move away from the front, and are written where they go before they are where they were: cut off in
+    between, a row is in two files, and none is lost."""
+    for path, rows in (
+        (files.pareto_dominated, archive.dominated),
+        (files.pareto_within_noise, archive.within_noise),
+    ):
+        if rows or path.exists():
+            _write(path, rows)
+    _write(files.pareto, archive.front)
+    _write(files.pareto_preview, archive.front[:PREVIEW_ROWS])
+
+
+def read_archive(run_dir: str | Path) -> Archive:
+    """The archive in a run folder; empty before the first verified round. Which file a row is in does not count."""
+    files = RunDir(run_dir)
+    found = (files.pareto_dominated, files.pareto_within_noise, files.pareto)
+    return archive_of({row.commit_sha: row for path in found for row in _read(path)}.values())
 
 
 def read_front(run_dir: str | Path) -> list[ParetoRow]:

@@ -12,6 +12,8 @@ from autoqec.agents.context import orchestrator_summary
 from autoqec.agents.fences import one_line
 from autoqec.agents.graph_text import gain, parents, short_name
 from autoqec.agents.proposal import RoundContext, Row
+from autoqec.eval.dominance import non_dominated
+from autoqec.eval.pareto import ParetoRow, read_archive
 from autoqec.io import atomic
 from autoqec.loop.plan import Plan
 from autoqec.loop.snapshot import seconds_of
@@ -28,21 +30,11 @@ def publish(run: Run, plan: Plan, context: RoundContext) -> None:
 
 
 def candidates(rows: Sequence[Row]) -> list[Row]:
-    """The front of what validation measured, not verified: rounds with a gain that no other beats on all three axes."""
+    """The front of what validation measured, not verified: rounds with a gain that no other dominates."""
     axes = ("delta_ler", "flops_per_syndrome", "n_params")
     measured = [row for row in rows if row["status"] == "ok" and None not in map(row.get, axes)]
-    known = [row for row in measured if row["delta_ler"] > 0]
-
-    def point(row: Row) -> tuple[float, float, float]:
-        return float(row["delta_ler"]), -float(row["flops_per_syndrome"]), -float(row["n_params"])
-
-    def is_beaten(row: Row) -> bool:
-        mine = point(row)
-        return any(
-            point(other) != mine and all(a >= b for a, b in zip(point(other), mine, strict=True))
-            for other in known
-        )
-
+    gaining = [row for row in measured if row["delta_ler"] > 0]
+    front = non_dominated(gaining, lambda row: (row["delta_ler"], row["flops_per_syndrome"], row["n_params"]))
     kept = (
         "round",
         "round_attempt_id",
@@ -52,8 +44,8 @@ def candidates(rows: Sequence[Row]) -> list[Row]:
         "delta_ler_ci_low",
         "delta_ler_ci_high",
     )
-    front = sorted((row for row in known if not is_beaten(row)), key=lambda row: -row["delta_ler"])
-    return [{name: row.get(name) for name in kept} for row in front]
+    ranked = sorted(front, key=lambda row: -row["delta_ler"])
+    return [{name: row.get(name) for name in kept} for row in ranked]
 
 
 def _log(run: Run, plan: Plan, context: RoundContext) -> Iterator[str]:
@@ -68,14 +60,21 @@ def _log(run: Run, plan: Plan, context: RoundContext) -> Iterator[str]:
     for row in context.history:
         yield from _entry(row)
     yield "## Front\n"
-    for member in context.pareto:
-        low, high = member["delta_ci"]
-        yield (
-            f"- {short_name(member['branch'])}: delta {member['delta_vs_baseline_holdout']:.3g} ({low:.3g} .. {high:.3g}), "
-            f"{member['flops_per_syndrome'] / 1e6:.3g} MFLOP, {member['n_params']} parameters"
-        )
-    if not context.pareto:
+    archive = read_archive(run.files.path)
+    yield from map(_member, archive.front)
+    if not archive.front:
         yield "No verified round yet."
+    if archive.within_noise:
+        yield "\n## Dominated, within the noise of the front\n"
+        yield from map(_member, archive.within_noise)
+
+
+def _member(row: ParetoRow) -> str:
+    low, high = row.delta_ci
+    return (
+        f"- {short_name(row.branch)}: delta {row.delta_vs_baseline_holdout:.3g} ({low:.3g} .. {high:.3g}), "
+        f"{row.flops_per_syndrome / 1e6:.3g} MFLOP, {row.n_params} parameters"
+    )
 
 
 def _entry(row: Row) -> Iterator[str]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from autoqec.decoders.dsl_schema import canonical_hash
 from autoqec.errors import AutoQECError
-from autoqec.eval.pareto import Admission, ParetoRow, admit, read_front, row_of
+from autoqec.eval.pareto import Admission, ParetoRow, admit, row_of
 from autoqec.eval.schema import VerifyReport
 from autoqec.eval.written import written_report
 from autoqec.io.hashing import sha256_json
@@ -29,16 +29,13 @@ def parents_of(lifecycle: RoundLifecycle) -> list[Path]:
 
 
 def put_on_front(lifecycle: RoundLifecycle, report: VerifyReport) -> Admission | None:
-    """Whether a verified round entered the front; None for one that is not verified."""
+    """Whether a verified round is on the front; None for one that is not verified."""
     if report.verdict != "VERIFIED":
         return None
     folder, commit, dsl = lifecycle.run.files.path, lifecycle.journal.commit_sha, lifecycle.config
     code = lifecycle.git.resolve(f"{commit}:{MODULES}")
     trained = sha256_json([None if dsl is None else canonical_hash(dsl), code])
-    admission = admit(folder, _front_row(report, lifecycle.journal, trained))
-    if not admission.entered and any(row.commit_sha == commit for row in read_front(folder)):
-        return Admission(True, "no member dominates it")  # a process that was killed had put it there
-    return admission
+    return admit(folder, _front_row(report, lifecycle.journal, trained))
 
 
 def _front_row(report: VerifyReport, journal: Journal, trained: str) -> ParetoRow:

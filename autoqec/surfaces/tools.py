@@ -211,7 +211,8 @@ TOOLS: dict[str, Tool] = {
         "Which round of a run came from which branch, with its status and gain.", ForkGraphArguments
     ),
     "pareto": Tool(
-        "The verified rounds of runs that no other dominates in gain, FLOPs and parameters.", ParetoArguments
+        "The verified rounds of runs that no other dominates in gain, FLOPs and parameters, and what is within their noise.",
+        ParetoArguments,
     ),
     "diagnose": Tool("Why a round failed, stalled or gained nothing, and what to do.", DiagnoseArguments),
     "review": Tool("Retrospective of a whole run: what was tried, what held, what it cost.", ReviewArguments),

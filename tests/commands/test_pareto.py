@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from autoqec.commands import main
-from autoqec.eval.pareto import ParetoRow, admit
+from autoqec.eval.pareto import ParetoRow, admit, publish
 
 
 def _pareto(*arguments: object) -> Result:
@@ -46,30 +46,49 @@ def runs(tmp_path: Path) -> tuple[Path, Path]:
 def test_the_front_as_a_table(runs: tuple[Path, Path]) -> None:
     done = _pareto(runs[0])
     assert done.exit_code == 0
-    assert "3 on the front, 1 dominated" in done.output
-    assert "exp/strong/02-x" in done.output
+    front, noise = done.output.split("Dominated, within the noise of the front")
+    assert "2 on the front" in front
+    assert "exp/strong/02-x" in front
+    assert "exp/strong/04-x" not in front
+    assert "exp/strong/04-x" in noise
+    assert "1 more verified, and clearly dominated" in noise
     assert "exp/strong/05-x" not in done.output
-    assert done.output.count("within noise") == 1
     assert "Hypervolume after round 1: 0.025" in done.output
 
 
 def test_json_is_the_whole_front_with_its_hypervolume_by_round(runs: tuple[Path, Path]) -> None:
     found = json.loads(_pareto(runs[0], "--json").output)
     run = found["runs"][0]
-    assert [row["round"] for row in run["front"]] == [2, 4, 1]
+    assert [row["round"] for row in run["front"]] == [2, 1]
+    assert [row["round"] for row in run["within_noise"]] == [4]
+    assert run["dominated"] == 1
     assert [step["round"] for step in run["hypervolume_by_round"]] == [1, 2, 4, 5]
     assert run["hypervolume_by_round"][0]["hypervolume"] == pytest.approx(1e-3 * 5 * 5)
     assert run["hypervolume_by_round"][-1]["hypervolume"] == pytest.approx(run["hypervolume"])
     assert found["reference"] == {"delta": 0.0, "flops_per_syndrome": 10**9, "n_params": 10**7}
 
 
+def test_an_empty_front_is_said_to_be_empty(runs: tuple[Path, Path], tmp_path: Path) -> None:
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    publish(empty)
+    done = _pareto(empty)
+    assert (done.exit_code, "the front is empty" in done.output) == (0, True)
+    assert json.loads(_pareto(empty, "--json").output)["runs"][0]["front"] == []
+    assert _pareto(empty, runs[0], "--compare").exit_code == 0
+    assert _pareto(empty, "--plot", tmp_path / "front.png").exit_code == 0
+    (empty / "pareto.json").unlink()
+    (empty / "log.md").write_text("# Run\n")  # a full run of before empty fronts were written
+    assert "the front is empty" in _pareto(empty).output
+
+
 def test_compare_shows_what_each_run_adds(runs: tuple[Path, Path]) -> None:
     found = json.loads(_pareto(*runs, "--compare", "--json").output)["compare"]
     by_run = {Path(run["run"]).name: run for run in found["runs"]}
-    assert (by_run["strong"]["on_joint_front"], by_run["weak"]["on_joint_front"]) == (3, 0)
+    assert (by_run["strong"]["on_joint_front"], by_run["weak"]["on_joint_front"]) == (2, 0)
     assert found["joint_hypervolume"] == pytest.approx(by_run["strong"]["hypervolume"])
     text = _pareto(*runs, "--compare").output
-    assert "Joint front: 3 members" in text
+    assert "Joint front: 2 members" in text
     assert "100%" in text
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from autoqec.errors import InputError
 from autoqec.eval import pareto
-from autoqec.eval.pareto import ParetoRow, admit, front, read_archive, read_front
+from autoqec.eval.pareto import ParetoRow, admit, archive_of, front, publish, read_archive, read_front
 from autoqec.io import atomic
 
 SPAWN = multiprocessing.get_context("spawn")
@@ -56,6 +56,7 @@ def test_eight_processes_lose_nothing(tmp_path: Path) -> None:
     assert [process.exitcode for process in writers] == [0] * WRITERS
     everything = [row for writer in range(WRITERS) for row in _rows_of(writer)]
     archive = read_archive(tmp_path)
+    assert archive == archive_of(everything)
     assert list(archive.front) == front(everything)
     assert sorted(row.round for row in archive.rows) == list(range(WRITERS * PER_WRITER))
     assert 0 < len(archive.front) < len(everything)
@@ -83,6 +84,45 @@ def test_a_member_that_leaves_is_kept_as_dominated(tmp_path: Path) -> None:
     assert [row["round"] for row in json.loads((tmp_path / "pareto_preview.json").read_text())] == [2]
 
 
+def _rounds(path: Path) -> list[int]:
+    return [row["round"] for row in json.loads(path.read_text())]
+
+
+def test_what_is_dominated_within_the_noise_has_a_file_of_its_own(tmp_path: Path) -> None:
+    admit(tmp_path, _row(1, 2e-3, half=5e-4, flops=1000))
+    admit(tmp_path, _row(2, 2.1e-3, half=5e-4, flops=900))
+    assert _rounds(tmp_path / "pareto.json") == [2]
+    assert _rounds(tmp_path / "pareto_within_noise.json") == [1]
+    assert not (tmp_path / "pareto_dominated.json").exists()
+    admit(tmp_path, _row(3, 4e-3, half=5e-4, flops=900))
+    assert _rounds(tmp_path / "pareto.json") == [3]
+    assert _rounds(tmp_path / "pareto_within_noise.json") == []
+    assert _rounds(tmp_path / "pareto_dominated.json") == [2, 1]
+
+
+def test_a_folder_whose_front_still_holds_what_is_within_the_noise_is_read_and_put_right(
+    tmp_path: Path,
+) -> None:
+    old = [_row(2, 2.1e-3, half=5e-4, flops=900), _row(1, 2e-3, half=5e-4, flops=1000)]
+    text = json.dumps([row.model_dump(mode="json") for row in old])
+    (tmp_path / "pareto.json").write_text(text)
+    archive = read_archive(tmp_path)
+    assert [row.round for row in read_front(tmp_path)] == [2]
+    assert [row.round for row in archive.within_noise] == [1]
+    assert (tmp_path / "pareto.json").read_text() == text  # reading writes nothing
+    publish(tmp_path)
+    assert _rounds(tmp_path / "pareto.json") == _rounds(tmp_path / "pareto_preview.json") == [2]
+    assert read_archive(tmp_path) == archive
+
+
+def test_an_empty_front_is_two_empty_lists(tmp_path: Path) -> None:
+    publish(tmp_path)
+    assert {path.name: path.read_text() for path in tmp_path.glob("*.json")} == {
+        "pareto.json": "[]\n",
+        "pareto_preview.json": "[]\n",
+    }
+
+
 def _admit_and_die(run_dir: Path, row: ParetoRow, writes: int) -> None:
     """Killed before the write number `writes`, by the real signal, with the lock held."""
     real = atomic.write_text
@@ -107,8 +147,7 @@ def test_a_killed_admission_can_be_repeated(tmp_path: Path, writes: int) -> None
     process.join()
     assert process.exitcode == -signal.SIGKILL
     assert len(read_archive(tmp_path).rows) == (2 if writes == 2 else 1)
-    admission = admit(tmp_path, better)
-    assert admission.entered == (writes < 2)
+    assert admit(tmp_path, better).entered
     archive = read_archive(tmp_path)
     assert ([row.round for row in archive.front], [row.round for row in archive.dominated]) == ([2], [1])
     assert [row["round"] for row in json.loads((tmp_path / "pareto_preview.json").read_text())] == [2]
@@ -118,7 +157,7 @@ def test_offering_a_row_again_changes_no_file(tmp_path: Path) -> None:
     row = _row(1, 1e-3)
     admit(tmp_path, row)
     before = {path.name: path.stat().st_mtime_ns for path in tmp_path.glob("*.json")}
-    assert not admit(tmp_path, row).entered
+    assert admit(tmp_path, row).entered
     assert {path.name: path.stat().st_mtime_ns for path in tmp_path.glob("*.json")} == before
 
 

@@ -13,6 +13,7 @@ from autoqec.agents.distance import config_of
 from autoqec.agents.proposal import BASELINE, RoundContext, Row
 from autoqec.agents.space import RUNGS, Flat, Space
 from autoqec.decoders.dsl_schema import PredecoderDSL
+from autoqec.eval.dominance import Axes, non_dominated
 from autoqec.io.strict_yaml import parse_yaml
 from autoqec.io.validate import validate_model
 
@@ -54,9 +55,9 @@ class Round:
         """The point without the length of its training."""
         return tuple((name, value) for name, value in self.flat.items() if name != EPOCHS)
 
-    def beats(self, other: Round) -> bool:
-        mine, theirs = (self.delta, *(-c for c in self.costs)), (other.delta, *(-c for c in other.costs))
-        return mine != theirs and all(a >= b for a, b in zip(mine, theirs, strict=True))
+    @property
+    def axes(self) -> Axes:
+        return self.delta, *self.costs
 
 
 def rounds_in(space: Space, context: RoundContext) -> list[Round]:
@@ -71,7 +72,7 @@ def rounds_in(space: Space, context: RoundContext) -> list[Round]:
 
 
 def ranked(rounds: Iterable[Round]) -> list[Round]:
-    """Front by front of those that no other beats; within a front the higher delta first, then the earlier round.
+    """Front by front of those that no other dominates; within a front the higher delta first, then the earlier round.
 
     Rounds without a gain come last, however cheap they are.
     """
@@ -79,7 +80,7 @@ def ranked(rounds: Iterable[Round]) -> list[Round]:
     left = [one for one in rounds if one.delta > 0]
     order: list[Round] = []
     while left:
-        front = [one for one in left if not any(other.beats(one) for other in left)]
+        front = non_dominated(left, lambda one: one.axes)
         order += sorted(front, key=lambda one: (-one.delta, one.number))
         left = [one for one in left if one not in front]
     return order + sorted((one for one in rounds if one.delta <= 0), key=lambda one: (-one.delta, one.number))
