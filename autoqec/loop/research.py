@@ -12,6 +12,7 @@ from autoqec.agents.proposal import Row
 from autoqec.agents.proposers.draft import NothingLeft
 from autoqec.agents.schemas import CoderResponse, IdeatorResponse
 from autoqec.errors import AutoQECError
+from autoqec.eval import pareto
 from autoqec.eval.pareto import read_front
 from autoqec.io.faults import fault_point
 from autoqec.loop import notebook
@@ -52,6 +53,8 @@ def bring_in_order(steps: Steps, spent_usd: Callable[[int], float | None] = lamb
             where=str(steps.run.files.path),
             mend="decide about it by hand; `autoqec reconcile` says when nothing is left",
         )
+    if not steps.plan.is_smoke:
+        pareto.publish(steps.run.files.path)
     notebook.publish(steps.run, steps.plan, steps.now.context())
     return report
 

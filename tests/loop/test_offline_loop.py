@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from crash_points import in_child, with_fault
 from offline_world import plan, play, steps, without_times
 from tiny_runs import user_git
@@ -17,7 +18,9 @@ from autoqec.agents.analyst import Checked, analyse
 from autoqec.agents.failures import RoleFailure
 from autoqec.agents.proposal import RoundContext
 from autoqec.agents.schemas import CoderResponse, IdeatorResponse
+from autoqec.commands import main
 from autoqec.errors import AutoQECError
+from autoqec.eval.pareto import ParetoRow, admit
 from autoqec.layout import ExperimentDir, RoundDir
 from autoqec.loop.authors import Code, Idea
 from autoqec.loop.research import Paused
@@ -93,6 +96,36 @@ def test_the_smoke_loop_leaves_history_and_candidates_and_neither_log_nor_front(
     best = max(row["delta_ler"] for row in rows)
     front = json.loads(files.candidate_pareto.read_text())
     assert front[0]["delta_ler"] == best
+
+
+def test_a_run_without_a_verified_round_has_an_empty_front(tmp_path: Path) -> None:
+    files = play(tmp_path, plan(rounds=1))[0].run.files
+    assert json.loads(files.pareto.read_text()) == json.loads(files.pareto_preview.read_text()) == []
+    done = CliRunner().invoke(main, ["pareto", str(files.path)])
+    assert done.exit_code == 0, done.output
+    assert "the front is empty" in done.output
+
+
+def test_the_log_lists_the_front_and_what_is_within_its_noise(tmp_path: Path) -> None:
+    taken, _ = play(tmp_path, plan(rounds=2))
+    for row, delta, flops in zip(taken.run.history.rows(), (2e-3, 2.1e-3), (1000, 900), strict=True):
+        admit(
+            taken.run.files.path,
+            ParetoRow(
+                **{name: row[name] for name in ("round", "round_attempt_id", "commit_sha", "branch")},
+                delta_vs_baseline_holdout=delta,
+                delta_ci=(delta - 5e-4, delta + 5e-4),
+                paired_eval_bundle_id="bundle",
+                flops_per_syndrome=flops,
+                n_params=10,
+                verdict="VERIFIED",
+            ),
+        )
+    taken, _ = play(tmp_path, plan(rounds=2))
+    front, noise = taken.run.files.log.read_text().split("## Front")[1].split("within the noise")
+    assert ("- 02-" in front, "- 01-" in front) == (True, False)
+    assert ("- 02-" in noise, "- 01-" in noise) == (False, True)
+    assert len(taken.now.context().pareto) == 1
 
 
 def test_every_round_is_a_branch_with_its_pointer_and_is_told_in_the_log(tmp_path: Path) -> None:
