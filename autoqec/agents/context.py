@@ -192,6 +192,7 @@ def _environment(context: RoundContext) -> Part:
         "code": f"{spec.code.type} {spec.code.source}",
         "noise": spec.noise.model_dump(mode="json", exclude_defaults=True, exclude={"seed_policy"}),
         "baseline_decoders": spec.baseline_decoders,
+        "configs_over_budget": "refused" if context.refuse_over_budget else "run, and are marked",
     }
     measured = next((row for row in reversed(context.history) if row.get("ler_plain_classical")), None)
     if measured is not None:

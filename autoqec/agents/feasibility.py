@@ -21,7 +21,7 @@ from autoqec.runner.profiles import PROFILES
 from autoqec.runner.safety import estimated_memory_gb
 
 COST_SLACK = 2.0
-"""The budgets are soft: a round may cost so many times more, and is marked. Beyond that it is not proposed."""
+"""The budgets are soft: a round beyond them runs and is marked. Offline proposers look no further than so many times the budget."""
 
 TIME_SLACK = 1.5
 """Training that is expected to need so many times the profile's limit would be cut off long before its end."""
@@ -43,7 +43,8 @@ class Estimate:
     """n_params: None for a config with code, and flops_per_syndrome as well where no sandbox holds.
 
     reasons: why it is not worth a round; none if it is. violation: the decades by which the worst limit is missed, 0 within
-    all of them; 1 for a config that does not compile.
+    all of them; 1 for a config that does not compile. over_budget: what goes beyond the soft budgets; that is a reason in a
+    run that refuses it. budget_share: the larger cost as a multiple of its budget.
     """
 
     flops_per_syndrome: int | None
@@ -53,6 +54,8 @@ class Estimate:
     eval_s: float
     reasons: tuple[str, ...] = ()
     violation: float = 0.0
+    over_budget: tuple[str, ...] = ()
+    budget_share: float = 0.0
 
     @property
     def is_feasible(self) -> bool:
@@ -65,12 +68,12 @@ class Estimate:
 
 def estimate(dsl: PredecoderDSL, context: RoundContext) -> Estimate:
     """Costs of a config and what rules it out in this environment and with what is left of the run's budget."""
-    env = context.env
+    env, budgets = context.env, context.env.constraints
     memory = estimated_memory_gb(dsl, env.problem)
     flops: int | None = None
     params: int | None = None
-    most_flops = COST_SLACK * env.constraints.latency_flops_budget
-    if dsl.tier == "1" and (least := _least_flops(dsl, env.problem)) > max(most_flops, _COUNTABLE):
+    countable = max(COST_SLACK * budgets.latency_flops_budget, _COUNTABLE)
+    if dsl.tier == "1" and (least := _least_flops(dsl, env.problem)) > countable:
         flops = least
     elif dsl.tier == "1":
         from autoqec.decoders.compiler import compile_predecoder
@@ -94,18 +97,22 @@ def estimate(dsl: PredecoderDSL, context: RoundContext) -> Estimate:
     train_s, eval_s = _seconds(dsl, flops, env, context.history)
     limit_s = PROFILES[env.profile].train_seconds
     limits = [
-        ("FLOPs per syndrome", flops, most_flops),
-        ("parameters", params, COST_SLACK * env.constraints.param_budget),
         ("GB for a training batch", memory, context.memory_gb),
         ("s of training", train_s, TIME_SLACK * limit_s),
         ("s of the budget left", START_S + min(train_s, limit_s) + eval_s, context.budget_left_s),
     ]
+    over = budgets.over_budget(flops, params)
+    share = max(budgets.budget_shares(flops, params).values(), default=0.0)
     reasons, violation = [], 0.0
+    if over and context.refuse_over_budget:
+        reasons, violation = [f"over budget: {line}" for line in over], math.log10(share)
     for what, needed, allowed in limits:
         if needed is not None and allowed is not None and needed > allowed:
             reasons.append(f"needs {needed:.3g} {what}, and {max(allowed, 0.0):.3g} are the most")
             violation = max(violation, math.log10(needed / max(allowed, 1e-9)))
-    return Estimate(flops, params, memory, min(train_s, limit_s), eval_s, tuple(reasons), violation)
+    return Estimate(
+        flops, params, memory, min(train_s, limit_s), eval_s, tuple(reasons), violation, tuple(over), share
+    )
 
 
 def _least_flops(dsl: PredecoderDSL, problem: DecodingProblem) -> int:

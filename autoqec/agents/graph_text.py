@@ -84,6 +84,8 @@ def _line(row: Row, context: RoundContext, words: int) -> str:
         cells.append(
             f"{_millions(row.get('flops_per_syndrome'))} {row['n_params']} params {round(row.get('train_wallclock_s') or 0)} s"
         )
+    if row.get("over_budget"):
+        cells.append("over budget")
     if row.get("status") != "ok" and row.get("status_reason"):
         cells.append(fences.one_line(str(row["status_reason"]), max(words, 40)))
     if words and row.get("hypothesis"):

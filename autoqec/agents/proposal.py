@@ -121,7 +121,8 @@ class RoundContext:
     history: all rows in the order of their rounds. pareto: rows of the verified front. branches: the baseline and every
     branch that still exists. seed: of this round, from the run's id and the round's number. budget_left_s: None without a
     limit. memory_gb: what a training batch may need; give a constant of the run, not what happens to be free.
-    checked_out: the rounds that have a worktree.
+    checked_out: the rounds that have a worktree. refuse_over_budget: whether the run refuses what the environment's soft
+    budgets do not cover.
     """
 
     env: EnvFacts
@@ -134,6 +135,7 @@ class RoundContext:
     budget_left_s: float | None = None
     memory_gb: float | None = None
     checked_out: tuple[str, ...] = ()
+    refuse_over_budget: bool = False
 
 
 class Proposer(Protocol):

@@ -33,12 +33,9 @@ def command(config_yaml: Path, env_name: str, as_json: bool) -> None:
     problem = env.problem(env.spec.noise.p[0])
     cost = measure(compile_predecoder(dsl, problem), problem, latency=True)
     limits = env.spec.constraints
-    over = {
-        "flops_per_syndrome": cost.flops_per_syndrome > limits.latency_flops_budget,
-        "n_params": cost.n_params > limits.param_budget,
-    }
+    over = limits.over_budget(cost.flops_per_syndrome, cost.n_params)
     if as_json:
-        print_json({**cost.to_dict(), "over_budget": [name for name, is_over in over.items() if is_over]})
+        print_json({**cost.to_dict(), "over_budget": over})
         return
     print_table(
         f"{config_yaml.name} on {env.spec.name}",
@@ -55,3 +52,5 @@ def command(config_yaml: Path, env_name: str, as_json: bool) -> None:
             ("in bulk", f"{cost.bulk_us_per_shot:.1f} us per shot", "-"),
         ],
     )
+    for line in over:
+        click.echo(f"Over budget: {line}")

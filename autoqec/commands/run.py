@@ -50,6 +50,11 @@ def _usd(_context: click.Context, _option: click.Parameter, text: str | None) ->
 @click.option(
     "--budget-minutes", type=click.FloatRange(min=0, min_open=True), help="Most time that rounds may take."
 )
+@click.option(
+    "--refuse-over-budget",
+    is_flag=True,
+    help="Refuse configs beyond the environment's FLOPs and parameter budgets, which else run and are marked.",
+)
 @click.option("--verify-shots", type=click.IntRange(min=1), help="Least shots per p of a verification.")
 @click.option("--resume", metavar="RUN_ID", help="Go on with a run of this folder's runs/.")
 @click.option("--run-id", metavar="RUN_ID", help="Name the run: all its seeds are derived from its id.")
@@ -121,6 +126,7 @@ def _plan(options: dict[str, Any]) -> Plan:
         verify_shots=options["verify_shots"],
         budget_minutes=options["budget_minutes"],
         budget_usd=options["budget_usd"],
+        refuse_over_budget=options["refuse_over_budget"],
         memory_gb=default_memory_gb(),
     )
 
@@ -166,6 +172,7 @@ def _resumed(env_yaml: str, run_id: str, options: dict[str, Any]) -> tuple[Steps
         "--no-llm": (options["no_llm"] or None, steps.plan.is_smoke),
         "--run-id": (options["run_id"], run_id),
         "--verify-shots": (options["verify_shots"], steps.plan.verify_shots),
+        "--refuse-over-budget": (options["refuse_over_budget"] or None, steps.plan.refuse_over_budget),
         "--own-repository": (
             str(experiments_folder(Path.cwd()).resolve()) if options["own_repository"] else None,
             str(Path(steps.run.info.repository).parent),
@@ -225,7 +232,8 @@ def _say(what: str, facts: dict[str, Any]) -> None:
             if facts["status"] == "ok"
             else f"{facts['status']}: {one_line(str(facts['status_reason']), 200)}"
         )
-        click.echo(f"  trained {facts['train_wallclock_s']:.0f} s: {said}", err=True)
+        over = "; over budget" if facts.get("over_budget") else ""
+        click.echo(f"  trained {facts['train_wallclock_s']:.0f} s: {said}{over}", err=True)
     elif what == "verifying":
         click.echo("  verifying on fresh shots", err=True)
     elif what == "recorded":

@@ -88,6 +88,11 @@ def _read(path: Path | None, model: type[BaseModel]) -> Any:
 @click.option(
     "--budget-minutes", type=click.FloatRange(min=0, min_open=True), help="Most time that rounds may take."
 )
+@click.option(
+    "--refuse-over-budget",
+    is_flag=True,
+    help="Refuse configs beyond the environment's FLOPs and parameter budgets, which else run and are marked.",
+)
 @click.option("--verify-shots", type=click.IntRange(min=1), help="Least shots per p of a verification.")
 @click.option("--run-id", metavar="RUN_ID", help="Name the run: all its seeds are derived from its id.")
 @click.option(

@@ -115,6 +115,22 @@ class ConstraintsSpec(_Strict):
     target_ler: float = Field(default=1e-4, gt=0.0, lt=1.0)
     target_p: float = Field(default=1e-3, gt=0.0, lt=1.0)
 
+    def budget_shares(self, flops_per_syndrome: int | None, n_params: int | None) -> dict[str, float]:
+        """The costs that are known, as multiples of their budgets."""
+        return {name: cost / budget for name, cost, budget in self._spent(flops_per_syndrome, n_params)}
+
+    def over_budget(self, flops_per_syndrome: int | None, n_params: int | None) -> list[str]:
+        """What goes beyond a budget, in words; empty within both. The one place that decides it."""
+        spent = self._spent(flops_per_syndrome, n_params)
+        return [f"{name} {cost} > {budget}" for name, cost, budget in spent if cost > budget]
+
+    def _spent(self, flops_per_syndrome: int | None, n_params: int | None) -> list[tuple[str, int, int]]:
+        costs = {
+            "flops_per_syndrome": (flops_per_syndrome, self.latency_flops_budget),
+            "n_params": (n_params, self.param_budget),
+        }
+        return [(name, cost, budget) for name, (cost, budget) in costs.items() if cost is not None]
+
 
 class EvalProtocol(_Strict):
     min_shots_train: int = Field(default=1_000_000, gt=0)

@@ -93,6 +93,8 @@ def _entry(row: Row) -> Iterator[str]:
         flops, params = row.get("flops_per_syndrome"), row.get("n_params")
         cost = "" if flops is None else f"; {flops / 1e6:.3g} MFLOP, {params} parameters"
         yield f"- Measured: {gain(row)}{cost}"
+    for line in row.get("over_budget") or ():
+        yield f"- Over budget: {line}"
     if analysis:
         yield f"- Analyst: {analysis['verdict']}. {one_line(str(analysis['summary_1line']), 400)}"
         for correction in analysis.get("corrections") or ():

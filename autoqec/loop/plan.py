@@ -29,6 +29,7 @@ CHAT = "chat"
 class Plan(BaseModel):
     """rounds: in all, resumed or not. is_smoke: random templates without analyst's log, verification and verified front.
     memory_gb: what a training batch may need, fixed when the run began. wall_clock_s: of one round; by default its profile's.
+    refuse_over_budget: whether configs beyond the environment's soft budgets are refused; by default they run and are marked.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
@@ -42,6 +43,7 @@ class Plan(BaseModel):
     budget_usd: Decimal | None = Field(default=None, ge=0)
     memory_gb: float = Field(gt=0)
     wall_clock_s: float | None = Field(default=None, gt=0)
+    refuse_over_budget: bool = False
 
     @property
     def round_s(self) -> float:

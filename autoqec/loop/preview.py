@@ -33,6 +33,7 @@ def preview(env_name: str, plan: Plan, run_id: str | None = None) -> dict[str, A
         branches=(Branch(BASELINE, (), canonical_dict(BASELINE_CONFIG)),),
         budget_left_s=None if plan.budget_minutes is None else 60.0 * plan.budget_minutes,
         memory_gb=plan.memory_gb,
+        refuse_over_budget=plan.refuse_over_budget,
     )
     return _about(plan, context.env) | _ahead(plan, context, "first", plan.rounds)
 
@@ -62,6 +63,7 @@ def _about(plan: Plan, env: EnvFacts) -> dict[str, Any]:
         "verify_shots": None if plan.is_smoke else plan.shots_verify(env.spec.eval_protocol),
         "budget_minutes": plan.budget_minutes,
         "budget_usd": None if plan.budget_usd is None else str(plan.budget_usd),
+        "refuse_over_budget": plan.refuse_over_budget,
     }
 
 

@@ -48,6 +48,7 @@ class Snapshots:
             budget_left_s=self.seconds_left(),
             memory_gb=self.plan.memory_gb,
             checked_out=tuple(self.run.checked_out()),
+            refuse_over_budget=self.plan.refuse_over_budget,
         )
 
     def rounds_done(self) -> int:

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from autoqec.agents.analyst import Checked, analyse
-from autoqec.agents.checks import check_fork, resolve
+from autoqec.agents.checks import check_fork, parent_config, resolve
 from autoqec.agents.distance import find_repeat
 from autoqec.agents.failures import RoleFailure
+from autoqec.agents.feasibility import estimate
 from autoqec.agents.fences import one_line
 from autoqec.agents.proposal import BASELINE
 from autoqec.agents.schemas import CoderResponse, IdeatorResponse
@@ -191,11 +192,26 @@ class Steps:
     def commit(self, lifecycle: RoundLifecycle) -> tuple[Coded, str | None]:
         """The commit of a round that has all it needs: a pure compose round needs nothing."""
         try:
+            self._check_cost(lifecycle)
             lifecycle.commit()
         except InputError as error:  # what stands in the worktree is no config
             lifecycle.abandon(str(error))
             return "refused", str(error)
         return "committed", None
+
+    def _check_cost(self, lifecycle: RoundLifecycle) -> None:
+        """In a run that refuses what is over budget. A pure compose round has the config of its merged parents."""
+        journal = lifecycle.journal
+        if not self.plan.refuse_over_budget or journal.commit_sha is not None:
+            return
+        context = self.now.context(journal.round)
+        config = journal.config or parent_config(journal.fork_from, context)
+        if over := estimate(PredecoderDSL.model_validate(config), context).over_budget:
+            raise InputError(
+                f"over budget: {'; '.join(over)}",
+                where="dsl_config",
+                mend="make it cheaper, or begin a run without --refuse-over-budget",
+            )
 
     def train(self, lifecycle: RoundLifecycle) -> None:
         if lifecycle.is_over:

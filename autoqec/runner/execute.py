@@ -85,7 +85,7 @@ class Round:
                 "reference_p": at,
                 "flops_per_syndrome": cost.flops_per_syndrome,
                 "n_params": cost.n_params,
-                "over_budget": self._over_budget(cost.flops_per_syndrome, cost.n_params),
+                "over_budget": self.env.spec.constraints.over_budget(cost.flops_per_syndrome, cost.n_params),
             }
             if (reason := self._too_large(dsl)) is not None:
                 return self._metrics("killed_by_safety", reason)
@@ -106,15 +106,6 @@ class Round:
         self._save(dsl, module, report)
         self._validate(at)
         return self._metrics("ok", None)
-
-    def _over_budget(self, flops: int, params: int) -> list[str]:
-        limits = self.env.spec.constraints
-        over = []
-        if flops > limits.latency_flops_budget:
-            over.append(f"flops_per_syndrome {flops} > {limits.latency_flops_budget}")
-        if params > limits.param_budget:
-            over.append(f"n_params {params} > {limits.param_budget}")
-        return over
 
     def _too_large(self, dsl: PredecoderDSL) -> str | None:
         needed = estimated_memory_gb(dsl, self.env.problem(self.env.spec.noise.p[0]))

@@ -10,6 +10,7 @@ import pytest
 
 from autoqec.agents.feasibility import COST_SLACK, START_S, estimate
 from autoqec.agents.proposal import EnvFacts, RoundContext
+from autoqec.agents.proposers.draft import Rejection, screen
 from autoqec.decoders.compiler import compile_predecoder
 from autoqec.decoders.cost import measure
 from autoqec.decoders.dsl_schema import PredecoderDSL, canonical_dict
@@ -70,17 +71,36 @@ def test_costs_are_those_of_the_runner():
     assert found.violation == 0
 
 
-def test_soft_budgets_may_be_passed_by_the_slack_and_no_further():
+def test_soft_budgets_are_no_reason_to_refuse_a_config_that_is_marked():
     cost = estimate(DSL, context())
     flops, params = cost.flops_per_syndrome or 0, cost.n_params or 0
-    assert estimate(DSL, with_budgets(int(flops / COST_SLACK) + 1, 10**6)).is_feasible
-    over = estimate(DSL, with_budgets(int(flops / COST_SLACK) - 1, 10**6))
-    assert not over.is_feasible
-    assert "FLOPs" in over.reasons[0]
-    far = estimate(DSL, with_budgets(flops // 200, 1))
-    assert len(far.reasons) == 2
-    assert far.violation > over.violation > 0
-    assert "parameters" in estimate(DSL, with_budgets(10**9, params // 4)).reasons[0]
+    assert estimate(DSL, with_budgets(flops, params)).over_budget == ()
+    far = estimate(DSL, with_budgets(flops // 200, params - 1))
+    assert far.is_feasible
+    assert far.over_budget == (
+        f"flops_per_syndrome {flops} > {flops // 200}",
+        f"n_params {params} > {params - 1}",
+    )
+
+
+def test_a_run_may_refuse_what_is_over_budget():
+    cost = estimate(DSL, context())
+    flops, params = cost.flops_per_syndrome or 0, cost.n_params or 0
+    strict = replace(with_budgets(flops - 1, params), refuse_over_budget=True)
+    assert estimate(DSL, strict).reasons == (f"over budget: flops_per_syndrome {flops} > {flops - 1}",)
+    assert estimate(DSL, replace(with_budgets(flops, params), refuse_over_budget=True)).is_feasible
+    far = replace(with_budgets(flops // 200, 1), refuse_over_budget=True)
+    assert estimate(DSL, far).violation > estimate(DSL, strict).violation > 0
+
+
+def test_offline_proposers_steer_away_from_more_than_the_slack():
+    flops = estimate(DSL, context()).flops_per_syndrome or 0
+    assert not isinstance(screen(DSL, with_budgets(int(flops / COST_SLACK) + 1, 10**6)), Rejection)
+    near, far = (screen(DSL, with_budgets(int(flops / much) - 1, 10**6)) for much in (COST_SLACK, 200))
+    assert isinstance(near, Rejection)
+    assert isinstance(far, Rejection)
+    assert "flops_per_syndrome" in near.reason
+    assert (far.violation or 0) > (near.violation or 0) > 0
 
 
 def test_a_batch_that_does_not_fit_is_turned_down():
@@ -126,4 +146,4 @@ def test_a_config_with_code_is_counted_behind_the_wall():
     good = with_message("return torch.tanh(params.W(x_src) + e_ij)")
     flops = estimate(good, context()).flops_per_syndrome
     assert flops == measure(compile_predecoder(good, facts().problem), facts().problem).flops_per_syndrome
-    assert "FLOPs" in estimate(good, with_budgets(flops // 10, 10**6)).reasons[0]
+    assert "flops_per_syndrome" in estimate(good, with_budgets(flops // 10, 10**6)).over_budget[0]

@@ -148,6 +148,70 @@ def test_an_answer_that_cannot_be_carried_out_changes_nothing(tmp_path: Path) ->
         chat.propose(taken, IDEA, None)
 
 
+DEAR = CoderResponse(
+    dsl_config={
+        "type": "gnn",
+        "output_mode": "soft_priors",
+        "gnn": {"layers": 2, "hidden_dim": 256},
+        "training": {"epochs": 0},
+    },
+    tier="1",
+    rationale="wide",
+)
+"""More than twice as many parameters as the environment's budget."""
+
+
+def marked(config: RunnerConfig) -> RoundMetrics:
+    return fake_runner(config).model_copy(update={"over_budget": ["n_params 900000 > 200000"]})
+
+
+def test_a_config_far_over_budget_runs_is_marked_and_the_proposer_is_told(tmp_path: Path) -> None:
+    begun = steps(tmp_path, plan(rounds=2, proposer=CHAT))
+    taken = Steps(begun.run, begun.plan, marked)
+    chat.propose(taken, IDEA, ATTEMPT)
+    assert chat.code(taken, 1, DEAR)["status"] == "committed"
+    assert chat.train(taken, 1)["status"] == "ok"
+    assert chat.record(taken, 1)["over_budget"] == ["n_params 900000 > 200000"]
+    assert "| over budget |" in chat.context(taken, "ideator", None)["message"]
+    assert "- Over budget: n_params 900000 > 200000" in taken.run.files.log.read_text()
+
+
+def test_a_run_that_refuses_what_is_over_budget_keeps_to_that(tmp_path: Path) -> None:
+    wanted = plan(rounds=3, proposer=CHAT, refuse_over_budget=True)
+    taken = steps(tmp_path, wanted)
+    assert '"configs_over_budget": "refused"' in chat.context(taken, "ideator", None)["message"]
+    chat.propose(taken, IDEA, ATTEMPT)
+    with pytest.raises(InputError, match="over budget: "):
+        chat.code(taken, 1, DEAR)
+    assert taken.round(1).stage == "prepared"
+    again = Steps.open(taken.run.files.path)  # as after a crash
+    with pytest.raises(InputError, match="over budget"):
+        chat.code(again, 1, DEAR)
+    assert again.code(again.round(1), DEAR, is_final=True)[0] == "refused"  # nor past the check of an answer
+    row = chat.record(again, 1)
+    assert "over budget: " in row["status_reason"]
+    assert (row["status"], row["branch"]) == ("compile_error", None)
+
+
+def test_refusing_what_is_over_budget_is_fixed_when_a_run_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps(tmp_path, plan(rounds=1, proposer="templates"))
+    monkeypatch.chdir(tmp_path)
+    resumed = ["run", "surface_d3_depol", "--resume", RUN_ID, "--refuse-over-budget"]
+    assert CliRunner().invoke(main, resumed).exit_code == 2
+    shown = [
+        "run",
+        "surface_d3_depol",
+        "--refuse-over-budget",
+        "--proposer",
+        "templates",
+        "--dry-run",
+        "--json",
+    ]
+    assert json.loads(CliRunner().invoke(main, shown).stdout)["refuse_over_budget"] is True
+
+
 def test_a_round_that_gets_no_config_can_be_given_up(tmp_path: Path) -> None:
     taken = steps(tmp_path, plan(rounds=2, proposer=CHAT))
     chat.propose(taken, IDEA, ATTEMPT)

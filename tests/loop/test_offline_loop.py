@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -275,6 +276,33 @@ def test_a_conflict_of_parents_is_a_row_with_its_files(tmp_path: Path) -> None:
     row = taken.run.history.rows()[-1]
     assert row["status"] == "compose_conflict"
     assert row["conflicting_files"] == ["experiment/neural_bp.yaml"]
+
+
+def test_a_merge_over_budget_is_refused_where_the_run_refuses_that(tmp_path: Path) -> None:
+    wanted = plan(rounds=3, refuse_over_budget=True)
+    lines = [
+        {"config": changed(5)},
+        {"config": {**changed(8), "neural_bp": {"iterations": 8, "check_rule": "min_sum"}}},
+    ]
+    taken, _ = play(tmp_path, plan(rounds=2, refuse_over_budget=True), Script(*lines))
+    taken = steps(tmp_path, wanted)
+    facts = taken.now.facts
+    tight = facts.spec.constraints.model_copy(update={"latency_flops_budget": 1})
+    taken.now.facts = replace(facts, spec=facts.spec.model_copy(update={"constraints": tight}))
+    idea = IdeatorResponse(
+        hypothesis="both",
+        expected_delta_ler=0.0,
+        expected_cost_s=1,
+        rationale="more",
+        fork_from=[row["branch"] for row in taken.run.history.rows()],
+        compose_mode="pure",
+    )
+    lifecycle = taken.propose(idea, origin={})
+    assert not lifecycle.is_over, lifecycle.journal.row
+    status, reason = taken.commit(lifecycle)
+    assert status == "refused"
+    assert "over budget: flops_per_syndrome" in (reason or "")
+    assert taken.record(lifecycle)["branch"] is None
 
 
 def test_a_time_budget_ends_the_run(tmp_path: Path) -> None:

@@ -83,6 +83,18 @@ def test_a_round_leaves_its_files_and_true_metrics(done) -> None:
     assert set(manifest["artifacts"]) == {"config.yaml", "train.log", "checkpoint.pt", "metrics.json"}
 
 
+def test_a_round_over_both_budgets_runs_and_is_marked(tmp_path: Path) -> None:
+    env = small_env()
+    tight = env.spec.constraints.model_copy(update={"latency_flops_budget": 1000, "param_budget": 1})
+    env = Environment(env.spec.model_copy(update={"constraints": tight}), root=env.root)
+    metrics = run_round(config(tmp_path, **training(epochs=0)), env)
+    assert metrics.status == "ok", metrics.status_reason
+    assert metrics.over_budget == [
+        f"flops_per_syndrome {metrics.flops_per_syndrome} > 1000",
+        f"n_params {metrics.n_params} > 1",
+    ]
+
+
 def test_untrained_belief_propagation_already_wins_at_d3(done) -> None:
     _, metrics = done
     assert metrics.ler_predecoder < metrics.ler_plain_classical

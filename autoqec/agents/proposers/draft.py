@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from autoqec.agents.distance import counted, find_repeat
-from autoqec.agents.feasibility import Estimate, estimate
+from autoqec.agents.feasibility import COST_SLACK, Estimate, estimate
 from autoqec.agents.proposal import BASELINE, Proposal, RoundContext
 from autoqec.agents.proposers.past import Round
 from autoqec.agents.proposers.prospect import expected_delta
@@ -28,12 +29,18 @@ class Rejection:
 
 
 def screen(dsl: PredecoderDSL, context: RoundContext) -> Estimate | Rejection:
-    """The costs of a config that is new and feasible, else why it is not. Repeats are found before anything is counted."""
+    """The costs of a config that is new, feasible and not far beyond the soft budgets, else why it is not. Repeats are found
+    before anything is counted."""
     repeat = find_repeat(canonical_dict(dsl), context.history)
     if repeat is not None:
         return Rejection(repeat)
     costs = estimate(dsl, context)
-    return costs if costs.is_feasible else Rejection("; ".join(costs.reasons), costs.violation)
+    if not costs.is_feasible:
+        return Rejection("; ".join(costs.reasons), costs.violation)
+    if costs.budget_share > COST_SLACK:
+        too_much = f"more than {COST_SLACK:g} times a budget: {'; '.join(costs.over_budget)}"
+        return Rejection(too_much, math.log10(costs.budget_share / COST_SLACK))
+    return costs
 
 
 class NothingLeft(AutoQECError):

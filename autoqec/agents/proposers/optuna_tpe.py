@@ -141,12 +141,11 @@ def _told(space: Space, rounds: list[Round], context: RoundContext) -> Study:
     for one in rounds:
         if longest[one.mechanism] is one:
             flops, params = one.costs
-            budget = context.env.constraints
+            shares = context.env.constraints.budget_shares(flops, params)
             plain = float(one.row.get("ler_plain_classical") or 0.0) or 1.0
             constraints = {
                 "gain": -one.delta_low / plain,
-                "flops": math.log10(max(flops, 1) / budget.latency_flops_budget),
-                "params": math.log10(max(params, 1) / budget.param_budget),
+                **{name: math.log10(max(share, 1e-9)) for name, share in shares.items()},
             }
             values = (one.delta, math.log10(max(flops, 1)), math.log10(max(params, 1)))
             _tell(study, space, one.flat, values, constraints)

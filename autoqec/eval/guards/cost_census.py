@@ -97,13 +97,7 @@ def prepare(case: Case) -> Sequence[Count]:
 
 
 def census(case: Case, found: Counted) -> CostCensus:
-    limits = case.env.spec.constraints
     metrics = case.subject.metrics or {}
-    over = []
-    if found.flops is not None and found.flops > limits.latency_flops_budget:
-        over.append(f"flops_per_syndrome {found.flops} > {limits.latency_flops_budget}")
-    if case.subject.n_params > limits.param_budget:
-        over.append(f"n_params {case.subject.n_params} > {limits.param_budget}")
     timed = found.error is None
     return CostCensus(
         flops_per_syndrome=found.flops,
@@ -114,7 +108,7 @@ def census(case: Case, found: Counted) -> CostCensus:
         bulk_us_per_shot=found.bulk_us if timed else None,
         declared_flops_per_syndrome=number(metrics.get("flops_per_syndrome")),
         declared_n_params=number(metrics.get("n_params")),
-        over_budget=over,
+        over_budget=case.env.spec.constraints.over_budget(found.flops, case.subject.n_params),
     )
 
 
