@@ -7,6 +7,7 @@ up. What only a person can decide is left as it is and named, and the run pauses
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -66,6 +67,7 @@ class _Reconciliation:
         self._sweep()
         for lifecycle in RoundLifecycle.in_flight(self.run):
             self._take_up(lifecycle)
+        self._undecided_orphans()
         with self.git.lock():
             self._unknown_branches()
         self._deleted_branches()
@@ -81,6 +83,10 @@ class _Reconciliation:
             fault_point(f"before reconciling {kind}")
             function()
             fault_point(f"after reconciling {kind}")
+
+    def _pause(self, why: str) -> None:
+        if why not in self.report.pauses:
+            self.report.pauses.append(why)
 
     def _sweep(self) -> None:
         """Temporary files of writes that were cut off."""
@@ -101,10 +107,24 @@ class _Reconciliation:
         tip = journal.pointer_sha or journal.commit_sha
         if tip is not None and self.git.branch(lifecycle.name.branch) is None:
             if self.git.resolve(tip) is None:
-                self.report.pauses.append(f"{name} is in flight, and its commit {tip} is gone")
+                self._pause(f"{name} is in flight, and its commit {tip} is gone")
                 return
             restore = partial(self.git.create_ref, f"refs/heads/{lifecycle.name.branch}", tip)
             self._do("restore_branch", lifecycle.name.branch, restore)
+
+    def _undecided_orphans(self) -> None:
+        """Branches of attempts that nothing names, for as long as they are in quarantine: a person takes them out."""
+        for row in self.run.history.rows():
+            is_nameless = row["status"] == "orphaned_branch" and row["round_attempt_id"] is None
+            if is_nameless and self.git.branch(row["branch"]) is not None:
+                self._pause(self._undecided(row["branch"]))
+
+    def _undecided(self, moved: str) -> str:
+        git = f"git -C {shlex.quote(str(self.run.repository.root))} branch"
+        return (
+            f"branch {moved} belongs to an attempt that nothing names: look at it, then take it out of quarantine. "
+            f"`{git} -m {moved} NAME` keeps it under another name, `{git} -D {moved}` deletes it"
+        )
 
     def _unknown_branches(self) -> None:
         """In git and not in history."""
@@ -119,7 +139,7 @@ class _Reconciliation:
             if name in known:
                 continue
             if place := self._checked_out(name):
-                self.report.pauses.append(f"branch {name} is not in history and is checked out in {place}")
+                self._pause(f"branch {name} is not in history and is checked out in {place}")
             elif self._is_empty(tip, kept) and not self._has_artifacts(name, rows):
                 delete = partial(self.git.delete_ref, f"refs/heads/{name}", before=tip)
                 self._do("delete_empty_branch", name, delete)
@@ -130,13 +150,11 @@ class _Reconciliation:
         moved = f"quarantine/{name.removeprefix('exp/')}"
         there = self.git.branch(moved)
         if there not in (None, tip):
-            self.report.pauses.append(
-                f"branch {name} is not in history, and {moved} is there with another commit"
-            )
+            self._pause(f"branch {name} is not in history, and {moved} is there with another commit")
             return
         row = self._orphan(name, moved, tip)
         if row["reconcile_id"] is not None:
-            self.report.pauses.append(f"branch {moved} belongs to an attempt that nothing names")
+            self._pause(self._undecided(moved))
 
         def move() -> None:
             if there is None:
@@ -235,6 +253,6 @@ class _Reconciliation:
     def _lost_members(self) -> None:
         for member in read_front(self.run.files.path):
             if self.git.resolve(member.commit_sha) is None:
-                self.report.pauses.append(
+                self._pause(
                     f"{member.branch} is on the Pareto front, and its commit {member.commit_sha} is gone"
                 )

@@ -26,6 +26,7 @@ from autoqec.layout import ExperimentDir, RoundDir
 from autoqec.loop.authors import Code, Idea
 from autoqec.loop.research import Paused
 from autoqec.loop.steps import NO_HYPOTHESIS
+from autoqec.orchestration.history import FOLLOW_UPS
 from autoqec.orchestration.lifecycle import RoundLifecycle
 from autoqec.orchestration.pointer import read_pointer
 from autoqec.orchestration.run import Proposal
@@ -181,6 +182,21 @@ def test_what_only_a_person_can_decide_pauses_the_run(tmp_path: Path) -> None:
     user_git(tmp_path / "checkout", "commit", "--quiet", "-am", "mine")
     with pytest.raises(Paused, match="07-mine"):
         play(tmp_path, plan(rounds=2))
+
+
+def test_an_orphan_that_nothing_names_pauses_every_start_and_not_the_run_for_ever(tmp_path: Path) -> None:
+    play(tmp_path, plan(rounds=1))
+    checkout, orphan = tmp_path / "checkout", "20260102-030405/07-mine"
+    user_git(checkout, "checkout", "--quiet", "-b", f"exp/{orphan}")
+    user_git(checkout, "commit", "--quiet", "--allow-empty", "-m", "mine")
+    user_git(checkout, "checkout", "--quiet", "main")
+    for _ in range(3):
+        with pytest.raises(Paused, match=f"quarantine/{orphan}"):
+            play(tmp_path, plan(rounds=2))
+    user_git(checkout, "branch", "-m", f"quarantine/{orphan}", "kept")
+    taken, outcome = play(tmp_path, plan(rounds=2))
+    assert outcome.rounds == 2
+    assert [row["status"] for row in taken.run.history.rows()][1:3] == [*FOLLOW_UPS]
 
 
 def test_the_scope_check_is_plugged_in(tmp_path: Path) -> None:

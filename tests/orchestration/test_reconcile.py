@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shlex
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -125,6 +127,39 @@ def test_an_attempt_that_nothing_names_gets_an_id_and_pauses_the_run(run: Run) -
     (orphan,) = run.history.rows()
     assert orphan["round_attempt_id"] is None
     assert orphan["reconcile_id"]
+
+
+@pytest.mark.parametrize("decision", ["keeps it", "deletes it"])
+def test_an_orphan_that_nothing_names_pauses_every_time_until_a_person_decides(
+    run: Run, decision: str
+) -> None:
+    lose_row(run, pointer=False, attempt=False)
+    assert len(reconcile(run, dry_run=True).pauses) == 1
+    (pause,) = settled(run).pauses
+    tip = run.repository.git.branch(f"quarantine/{run.run_id}/01-lost")
+    for _ in range(2):
+        assert reconcile(run).pauses == reconcile(run, dry_run=True).pauses == [pause]
+    commands = dict(zip(("keeps it", "deletes it"), pause.split("`")[1::2], strict=True))
+    subprocess.run(shlex.split(commands[decision].replace("NAME", "mine")), check=True, capture_output=True)
+    assert branches(run) == ({"main", "mine"} if decision == "keeps it" else {"main"})
+    if decision == "keeps it":
+        assert run.repository.git.branch("mine") == tip
+    report = settled(run)
+    assert (kinds(report), report.pauses) == (["note_deleted_branch"], [])
+    assert begin(run).name.round == 2
+
+
+def test_a_quarantine_that_was_cut_off_pauses_once_in_each_report(run: Run) -> None:
+    row = lose_row(run, pointer=False, attempt=False)
+    tip = run.repository.git.branch(row["branch"])
+    settled(run)
+    run.repository.git.create_ref(
+        f"refs/heads/{row['branch']}", tip
+    )  # killed before the old name was deleted
+    report = settled(run)
+    assert kinds(report) == ["quarantine_branch"]
+    assert len(report.pauses) == 1
+    assert len(run.history.rows()) == 1
 
 
 def test_a_branch_with_a_foreign_name_is_quarantined_too(run: Run, checkout: Path) -> None:
