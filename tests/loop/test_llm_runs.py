@@ -95,7 +95,8 @@ def test_every_backend_goes_through_tier_2_and_a_conflict_to_a_composition(
     verifies, edits = backend == "claude-cli", backend.endswith("-cli")
     size = {"distance": 5, "val_shots": 50_000} if verifies else {}
     world = World(tmp_path, verifier, **size)
-    done = world.play(backend, script := _script(edits=edits), "--verify-shots", "10000")
+    options = ("--verify-shots", "10000", "--refuse-over-budget")
+    done = world.play(backend, script := _script(edits=edits), *options)
     rows = check_whole(done, len(script))
     first, custom, conflict, third, child = rows[:5]
     assert [row["status"] for row in rows[:5]] == ["ok", "ok", "compose_conflict", "ok", "ok"]
@@ -111,7 +112,7 @@ def test_every_backend_goes_through_tier_2_and_a_conflict_to_a_composition(
     reasons = {
         "the answer holds no JSON object": done.prompts("ideator")[1],
         "expected one of '1' or '2', got '3'": done.prompts("coder")[1],
-        "FLOPs per syndrome, and 2e+07 are the most": done.prompts("coder")[2],
+        "over budget: flops_per_syndrome": done.prompts("coder")[2],
         "there is no branch '01'": done.prompts("ideator")[4],
     }
     for reason, prompt in reasons.items():
