@@ -50,7 +50,7 @@ cheats: setup ## Play every known cheat, and honest controls, against the verifi
 	@$(ONE_THREAD) $(BIN)/python tools/cheats.py
 
 crash-test: setup ## Kill a run at every point, start it again, count what was lost
-	@$(ONE_THREAD) $(BIN)/python tests/orchestration/crash_points.py
+	@$(ONE_THREAD) $(BIN)/python tests/runs/crash_points.py
 
 clean: ## Remove build outputs and caches; .venv stays
 	rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache *.egg-info

@@ -26,8 +26,6 @@ from typing import Any
 
 import torch
 
-from autoqec.agents import proposers
-from autoqec.agents.proposal import Branch, EnvFacts, RoundContext
 from autoqec.decoders.dsl_schema import NeuralBpSpec, PredecoderDSL, canonical_dict
 from autoqec.envs.environment import Environment
 from autoqec.envs.load import load_env
@@ -38,6 +36,8 @@ from autoqec.runner.execute import Round
 from autoqec.runner.profiles import PROFILES
 from autoqec.runner.safety import Safety
 from autoqec.runner.schema import RunnerConfig
+from autoqec.search import proposers
+from autoqec.search.proposal import Branch, EnvFacts, RoundContext
 
 P = 0.01
 TRAIN_SHOTS, VAL_SHOTS = 6_000, 16_000

@@ -23,9 +23,9 @@ from autoqec.decoders.compiler import compile_predecoder, context
 from autoqec.decoders.dsl_schema import PredecoderDSL
 from autoqec.envs.load import load_env
 from autoqec.envs.packing import unpack
-from autoqec.eval.lane import Lane, ModelSpec, Stage
 from autoqec.eval.tasks import Baseline, Candidate, Where
-from autoqec.sandbox.kernels import installed_root
+from autoqec.eval.verifier_worker import Lane, ModelSpec, Stage
+from autoqec.sandbox.kernel_cache import installed_root
 from autoqec.sandbox.tiers import strongest
 from autoqec.sandbox.worker import BATCH
 

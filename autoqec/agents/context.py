@@ -9,20 +9,21 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from autoqec.agents import fences
-from autoqec.agents.distance import config_of
-from autoqec.agents.graph_text import gain, graph_lines, short_name
+from autoqec.agents.graph_text import gain, graph_lines
 from autoqec.agents.knowledge import excerpts
 from autoqec.agents.prompts import Role
-from autoqec.agents.proposal import BASELINE, RoundContext, Row
-from autoqec.agents.proposers.past import examples
-from autoqec.agents.space import Space
 from autoqec.decoders.dsl_schema import PredecoderDSL, canonical_dict
 from autoqec.envs.schema import EnvSpec
+from autoqec.search.analyst import Analysis
+from autoqec.search.distance import config_of
+from autoqec.search.earlier_rounds import examples
+from autoqec.search.proposal import BASELINE, RoundContext, Row, short_name
+from autoqec.search.space import Space
 
 LIMIT = 5_000
 SUMMARY_LIMIT = 2_000
@@ -96,14 +97,15 @@ def analyst_context(
     context: RoundContext,
     *,
     row: Row,
-    verdict: Data,
+    rule: Analysis,
     train_log: Path | None = None,
     output: Path | None = None,
 ) -> str:
-    """row: what the round measured. verdict: the deterministic analyst's, as in AnalystResponse, and its reason.
+    """row: what the round measured. rule: the deterministic analysis.
 
     Of the training log only numbers get through. output: what the round printed, shown for a round that failed.
     """
+    verdict = {name: value for name, value in asdict(rule).items() if name != "corrections"}
     parts = [
         Part(
             "Task",

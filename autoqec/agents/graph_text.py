@@ -6,17 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from autoqec.agents import fences
-from autoqec.agents.proposal import RoundContext, Row
+from autoqec.search.proposal import RoundContext, Row, short_name
 
 _RECENT = 6
 _BEST = 6
 _WORDS = ((160, 160), (160, 60), (160, 0), (60, 0), (0, 0))
 """Characters of the hypothesis for important rounds and for others, from roomy to tight."""
-
-
-def short_name(branch: str) -> str:
-    """`exp/<run>/03-wider` -> `03-wider`: what the roles call a branch."""
-    return branch.rpartition("/")[2]
 
 
 def graph_lines(context: RoundContext, *, limit: int) -> list[str]:

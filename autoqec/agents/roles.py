@@ -15,10 +15,10 @@ from autoqec.agents.accounting import Caps, Ledger
 from autoqec.agents.answers import read_answer, wire_schema
 from autoqec.agents.backends import make_backend
 from autoqec.agents.backends.base import Backend, Reply, Request
+from autoqec.agents.calls import Books, Question
 from autoqec.agents.failures import REPAIRABLE, RoleFailure
 from autoqec.agents.prices import Prices, Usage, usd_of
 from autoqec.agents.prompts import Role, role_prompt
-from autoqec.agents.question import Books, Question
 from autoqec.agents.redaction import Redactor
 from autoqec.agents.schemas import AnalystResponse, CoderResponse, IdeatorResponse
 from autoqec.agents.settings import RoleSettings, read_settings

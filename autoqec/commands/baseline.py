@@ -51,10 +51,10 @@ def command(
     Shots and failures are kept in the cache: the command can be stopped and started again, and a decoder that is
     added later joins the same shots. The ratio is the plain backend's LER over the decoder's: above 1 is better.
     """
-    from autoqec.decoders import report
+    from autoqec.decoders import baseline_tables
     from autoqec.decoders.baselines.registry import choose, unavailable
     from autoqec.decoders.paired import Evaluator
-    from autoqec.decoders.reference import plain_backend, reference_p
+    from autoqec.decoders.reference_p import plain_backend, reference_p
     from autoqec.envs.load import load_env
     from autoqec.io import atomic
 
@@ -85,10 +85,10 @@ def command(
                 break
     level = spec.eval_protocol.bootstrap_ci
     if csv_path is not None:
-        atomic.write_text(csv_path, report.sinter_csv(environment, results, able))
+        atomic.write_text(csv_path, baseline_tables.sinter_csv(environment, results, able))
     if plot_path is not None:
-        report.plot_ler(spec.name, results, level, plot_path)
-    table = [row for result in results for row in report.rows(result, plain.name, level)]
+        baseline_tables.plot_ler(spec.name, results, level, plot_path)
+    table = [row for result in results for row in baseline_tables.rows(result, plain.name, level)]
     interrupted = any(result.interrupted for result in results)
     reference = None if interrupted or not shots else reference_p(environment)
     if as_json:

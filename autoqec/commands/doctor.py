@@ -13,7 +13,7 @@ import click
 from autoqec.commands.output import print_json
 
 if TYPE_CHECKING:
-    from autoqec.commands.machine import Check
+    from autoqec.commands.machine_checks import Check
 
 
 @click.command()
@@ -23,7 +23,7 @@ def command(as_json: bool) -> None:
 
     Exit code 1 when a part that AutoQEC needs is broken. A warning is something it can do without.
     """
-    from autoqec.commands.machine import all_checks
+    from autoqec.commands.machine_checks import all_checks
 
     checks = all_checks()
     ok = all(check.status != "fail" for check in checks)

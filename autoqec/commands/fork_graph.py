@@ -19,8 +19,8 @@ def command(run_dir: Path, kind: str) -> None:
 
     Reads the run and writes nothing.
     """
-    from autoqec.orchestration import fork_graph
-    from autoqec.orchestration.run import Run
+    from autoqec.runs import fork_graph
+    from autoqec.runs.run import Run
 
     graph = fork_graph.build(Run.open(run_dir))
     if kind == "json":

@@ -24,7 +24,7 @@ def command(dest: Path, force: bool, as_json: bool) -> None:
     Skills go to .claude/skills and .agents/skills, subagents to .claude/agents. A file that you changed stays:
     the command says which, writes nothing and exits with code 2.
     """
-    from autoqec.surfaces.install import install
+    from autoqec.agent_tools.install import install
 
     done = install(dest, force=force)
     if as_json:

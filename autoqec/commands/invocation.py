@@ -43,7 +43,7 @@ def parents_of(given: Sequence[str]) -> str | list[str] | None:
 
 def commit_of(code_cwd: Path) -> str:
     """The code commit of a worktree round: what its worktree is at before the pointer is committed."""
-    from autoqec.orchestration.git import checked_out
+    from autoqec.io.git import checked_out
 
     commit = checked_out(code_cwd)
     if commit is None:

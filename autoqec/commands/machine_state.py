@@ -20,7 +20,7 @@ from autoqec.commands.output import print_json, print_table
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
 def command(run_dir: Path | None, as_json: bool) -> None:
     """Show cores, memory, GPUs and disk as they are now, for planning a round. Writes nothing."""
-    from autoqec.agents.machine import machine_state
+    from autoqec.agents.machine_state import machine_state
 
     state = machine_state([]) if run_dir is None else _of_run(run_dir)
     if as_json:
@@ -31,10 +31,10 @@ def command(run_dir: Path | None, as_json: bool) -> None:
 
 def _of_run(run_dir: Path) -> dict[str, Any]:
     from autoqec.agents.accounting import Caps, Ledger
-    from autoqec.agents.machine import machine_state
-    from autoqec.loop.plan import read_plan
-    from autoqec.loop.snapshot import Snapshots, rounds_of
-    from autoqec.orchestration.run import Run
+    from autoqec.agents.machine_state import machine_state
+    from autoqec.runs.plan import read_plan
+    from autoqec.runs.run import Run
+    from autoqec.runs.snapshot import Snapshots, rounds_of
 
     run = Run.open(run_dir)
     rows, files = rounds_of(run.history.rows()), run.files

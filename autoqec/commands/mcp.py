@@ -19,13 +19,13 @@ from autoqec.errors import UnavailableError
 )
 def command(root: Path) -> None:
     """Serve AutoQEC's tools over standard input and output (Model Context Protocol), until the client leaves."""
-    from autoqec.surfaces.workspace import Workspace
+    from autoqec.agent_tools.workspace import Workspace
 
     workspace = Workspace.at(root)
     if find_spec("mcp") is None:
         raise UnavailableError(
             "the mcp library is not installed", where="autoqec mcp", mend='pip install "autoqec[mcp]"'
         )
-    from autoqec.surfaces.mcp_server import serve
+    from autoqec.agent_tools.mcp_server import serve
 
     serve(workspace)

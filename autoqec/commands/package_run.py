@@ -19,8 +19,8 @@ from autoqec.commands.output import print_json
 @click.option("--json", "as_json", is_flag=True, help="Print the manifest.")
 def command(run_dir: Path, out: Path | None, as_json: bool) -> None:
     """Pack RUN_DIR with its branches, reports and environment, for `autoqec verify-package` on any machine."""
-    from autoqec.orchestration.package import package_run
-    from autoqec.orchestration.run import Run
+    from autoqec.runs.package import package_run
+    from autoqec.runs.run import Run
 
     run = Run.open(run_dir)
     target = out or Path(f"{run.run_id}.tar.gz")

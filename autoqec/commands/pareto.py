@@ -48,7 +48,7 @@ def command(run_dirs: tuple[Path, ...], compare: bool, plot_path: Path | None, a
     if compare:
         _check_environment(run_dirs)
     if plot_path is not None:
-        from autoqec.eval.front_plot import plot_fronts
+        from autoqec.report.front_plot import plot_fronts
 
         shown = {name: archive.front + archive.within_noise for name, archive in archives.items()}
         plot_fronts(shown, plot_path)

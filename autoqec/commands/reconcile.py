@@ -22,8 +22,8 @@ def command(run_dir: Path, dry_run: bool, as_json: bool) -> None:
 
     Destroys nothing that is committed. Exit code 3 if something is left for you to decide.
     """
-    from autoqec.orchestration.reconcile import reconcile
-    from autoqec.orchestration.run import Run
+    from autoqec.runs.reconcile import reconcile
+    from autoqec.runs.run import Run
 
     run = Run.open(run_dir)
     with run.exclusive():

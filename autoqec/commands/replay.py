@@ -27,7 +27,7 @@ def command(round_dir: Path, wall_clock: float, as_json: bool) -> None:
     Exit code 0 when they are identical, or, with other packages than the recorded ones, when the gain lies within
     the recorded interval; 1 otherwise.
     """
-    from autoqec.orchestration.replay import replay
+    from autoqec.runs.replay import replay
 
     result = replay(round_dir, wall_clock_s=wall_clock)
     if as_json:

@@ -14,8 +14,8 @@ from autoqec.commands.progress import tasks_progress
 from autoqec.errors import InputError
 
 if TYPE_CHECKING:
-    from autoqec.loop.plan import Plan
-    from autoqec.loop.steps import Steps
+    from autoqec.runs.plan import Plan
+    from autoqec.runs.research_run import Steps
 
 INTERRUPTED = 130
 
@@ -71,8 +71,8 @@ def command(env_yaml: str, as_json: bool, dry_run: bool, resume: str | None, **o
     Results are in runs/RUN_ID/: log.md to read, pareto.json, history.jsonl, and a folder per round. Exit code 3 if a person
     has to decide something first.
     """
-    from autoqec.loop.authors import make_author
-    from autoqec.loop.research import Loop, results
+    from autoqec.runs.loop import Loop, results
+    from autoqec.runs.proposer_adapters import make_author
 
     if dry_run:
         _dry_run(env_yaml, resume, options, as_json)
@@ -99,10 +99,10 @@ def command(env_yaml: str, as_json: bool, dry_run: bool, resume: str | None, **o
 
 
 def _plan(options: dict[str, Any]) -> Plan:
-    from autoqec.agents.proposers import OFFLINE
-    from autoqec.loop.authors import NAMES, choose
-    from autoqec.loop.plan import Plan
     from autoqec.runner.safety import default_memory_gb
+    from autoqec.runs.plan import Plan
+    from autoqec.runs.proposer_adapters import NAMES, choose
+    from autoqec.search.proposers import OFFLINE
 
     asked = options["proposer"]
     if options["no_llm"] and asked not in (None, "templates"):
@@ -132,10 +132,10 @@ def _plan(options: dict[str, Any]) -> Plan:
 
 
 def _begun(env_yaml: str, options: dict[str, Any]) -> Steps:
-    from autoqec.loop.authors import LLM
-    from autoqec.loop.steps import Steps
-    from autoqec.orchestration.repository import open_default, open_workspace
-    from autoqec.orchestration.run import locate_env
+    from autoqec.runs.proposer_adapters import LLM
+    from autoqec.runs.repository import open_default, open_workspace
+    from autoqec.runs.research_run import Steps
+    from autoqec.runs.run import locate_env
 
     locate_env(env_yaml)
     plan = _plan(options)
@@ -160,9 +160,9 @@ def _check_backends(plan: Plan) -> None:
 def _resumed(env_yaml: str, run_id: str, options: dict[str, Any]) -> tuple[Steps, dict[str, Any]]:
     """The run as it was planned, and what is to be changed of that: rounds and budgets may be. Writes nothing."""
     from autoqec.layout import experiments_folder, runs_folder
-    from autoqec.loop.steps import Steps
-    from autoqec.orchestration.names import check_run_id
-    from autoqec.orchestration.run import locate_env
+    from autoqec.runs.names import check_run_id
+    from autoqec.runs.research_run import Steps
+    from autoqec.runs.run import locate_env
 
     steps = Steps.open(runs_folder(Path.cwd()) / check_run_id(run_id))
     wrong = {
@@ -198,7 +198,7 @@ def _resumed(env_yaml: str, run_id: str, options: dict[str, Any]) -> tuple[Steps
 
 
 def _dry_run(env_yaml: str, resume: str | None, options: dict[str, Any], as_json: bool) -> None:
-    from autoqec.loop.preview import preview, preview_resumed
+    from autoqec.runs.preview import preview, preview_resumed
 
     if resume:
         steps, changes = _resumed(env_yaml, resume, options)

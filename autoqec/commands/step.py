@@ -15,7 +15,7 @@ from autoqec.commands.progress import tasks_progress
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-    from autoqec.loop.steps import Steps
+    from autoqec.runs.research_run import Steps
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -50,7 +50,7 @@ def _answer(*, required: bool) -> Callable[[F], F]:
 
 
 def _open(run_dir: Path) -> Steps:
-    from autoqec.loop.steps import Steps
+    from autoqec.runs.research_run import Steps
 
     return Steps.open(run_dir)
 
@@ -107,12 +107,12 @@ def _read(path: Path | None, model: type[BaseModel]) -> Any:
 def begin(env_yaml: str | None, run_dir: Path | None, **options: Any) -> None:
     """Make a run for ENV, or take one up; what a crash left is mended."""
     from autoqec.errors import InputError
-    from autoqec.loop import chat
-    from autoqec.loop.plan import CHAT, Plan
-    from autoqec.loop.steps import Steps
-    from autoqec.orchestration.repository import open_default, open_workspace
-    from autoqec.orchestration.run import locate_env
     from autoqec.runner.safety import default_memory_gb
+    from autoqec.runs import chat
+    from autoqec.runs.plan import CHAT, Plan
+    from autoqec.runs.repository import open_default, open_workspace
+    from autoqec.runs.research_run import Steps
+    from autoqec.runs.run import locate_env
 
     if (env_yaml is None) == (run_dir is None):
         raise InputError(
@@ -133,7 +133,7 @@ def begin(env_yaml: str | None, run_dir: Path | None, **options: Any) -> None:
 
 def _take_up(run_dir: Path, options: dict[str, Any]) -> None:
     from autoqec.errors import InputError
-    from autoqec.loop import chat
+    from autoqec.runs import chat
 
     fixed = [f"--{name.replace('_', '-')}" for name in options if name not in ("rounds", "budget_minutes")]
     if fixed:
@@ -159,7 +159,7 @@ def _take_up(run_dir: Path, options: dict[str, Any]) -> None:
 )
 def context(role: Any, run_dir: Path, number: int | None) -> None:
     """What a role is told now: its instructions, the message, and the schema of its answer."""
-    from autoqec.loop import chat
+    from autoqec.runs import chat
 
     print_json(chat.context(_open(run_dir), role, number))
 
@@ -173,7 +173,7 @@ def context(role: Any, run_dir: Path, number: int | None) -> None:
 def propose(run_dir: Path, answer: Path, attempt: str | None) -> None:
     """Begin a round with the Ideator's answer, and make its worktree."""
     from autoqec.agents.schemas import IdeatorResponse
-    from autoqec.loop import chat
+    from autoqec.runs import chat
 
     said = _read(answer, IdeatorResponse)
     _take(run_dir, lambda steps: chat.propose(steps, said, attempt))
@@ -186,7 +186,7 @@ def propose(run_dir: Path, answer: Path, attempt: str | None) -> None:
 def code(run_dir: Path, number: int, answer: Path | None) -> None:
     """Commit the Coder's answer; prints the command that trains the round. A pure compose round has no answer."""
     from autoqec.agents.schemas import CoderResponse
-    from autoqec.loop import chat
+    from autoqec.runs import chat
 
     said = _read(answer, CoderResponse)
     _take(run_dir, lambda steps: chat.code(steps, number, said))
@@ -197,7 +197,7 @@ def code(run_dir: Path, number: int, answer: Path | None) -> None:
 @_round
 def run(run_dir: Path, number: int) -> None:
     """Take what the round's training left; train it if nothing did."""
-    from autoqec.loop import chat
+    from autoqec.runs import chat
 
     _take(run_dir, lambda steps: chat.train(steps, number))
 
@@ -209,7 +209,7 @@ def run(run_dir: Path, number: int) -> None:
 def analyse(run_dir: Path, number: int, answer: Path | None) -> None:
     """Put the Analyst's words on record, corrected by the metrics; without an answer, the rule's own."""
     from autoqec.agents.schemas import AnalystResponse
-    from autoqec.loop import chat
+    from autoqec.runs import chat
 
     said = _read(answer, AnalystResponse)
     _take(run_dir, lambda steps: chat.analysed(steps, number, said))
@@ -220,7 +220,7 @@ def analyse(run_dir: Path, number: int, answer: Path | None) -> None:
 @_round
 def verify(run_dir: Path, number: int) -> None:
     """Verify a candidate on fresh shots."""
-    from autoqec.loop import chat
+    from autoqec.runs import chat
 
     with tasks_progress() as progress:
         _take(run_dir, lambda steps: chat.verified(steps, number, progress))
@@ -231,7 +231,7 @@ def verify(run_dir: Path, number: int) -> None:
 @_round
 def record(run_dir: Path, number: int) -> None:
     """Write the round into front, history and log, and remove its worktree."""
-    from autoqec.loop import chat
+    from autoqec.runs import chat
 
     _take(run_dir, lambda steps: chat.record(steps, number))
 
@@ -242,7 +242,7 @@ def record(run_dir: Path, number: int) -> None:
 @click.option("--reason", required=True, help="Why, in a few words; it is what history says.")
 def abandon(run_dir: Path, number: int, reason: str) -> None:
     """Give up a round that has no config that can be committed, and record it."""
-    from autoqec.loop import chat
+    from autoqec.runs import chat
 
     _take(run_dir, lambda steps: chat.abandon(steps, number, reason))
 
@@ -251,6 +251,6 @@ def abandon(run_dir: Path, number: int, reason: str) -> None:
 @_run
 def end(run_dir: Path) -> None:
     """What the run has come to."""
-    from autoqec.loop import chat
+    from autoqec.runs import chat
 
     print_json(chat.end(_open(run_dir)))

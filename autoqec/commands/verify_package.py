@@ -30,7 +30,7 @@ def command(
     Needs no network, no keys and no repository. Exit code 0 when everything holds, 1 otherwise.
     """
     from autoqec.eval.verify import VerifyOptions
-    from autoqec.orchestration.package_check import check_package
+    from autoqec.runs.package_check import check_package
 
     options = VerifyOptions(shots=shots, cap=cap)
     result = check_package(archive, evaluate=not no_evaluate, every_round=every_round, options=options)

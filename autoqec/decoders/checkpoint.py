@@ -15,14 +15,14 @@ import torch
 from pydantic import BaseModel, ConfigDict
 from torch import Tensor
 
-from autoqec.decoders.archive import MAX_BYTES, check_archive
+from autoqec.decoders.checkpoint_format import MAX_BYTES, check_archive
 from autoqec.decoders.compiler import compile_predecoder
 from autoqec.decoders.dsl_schema import PredecoderDSL
 from autoqec.decoders.modules.predecoders import ProblemPredecoder
 from autoqec.envs.problem import DecodingProblem
 from autoqec.errors import InputError
 from autoqec.io import atomic
-from autoqec.io.regular import read_regular
+from autoqec.io.untrusted_file import read_regular
 from autoqec.io.validate import validate_model
 
 FORMAT = 1

@@ -10,9 +10,9 @@ import numpy.typing as npt
 from pydantic import ValidationError
 
 from autoqec.decoders.dsl_schema import NeuralBpSpec
-from autoqec.eval.code import installed
-from autoqec.eval.lane import ModelSpec
+from autoqec.eval.model_code import installed
 from autoqec.eval.subject import Subject
+from autoqec.eval.verifier_worker import ModelSpec
 
 State = Mapping[str, npt.NDArray[Any]]
 

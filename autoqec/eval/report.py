@@ -13,14 +13,14 @@ import stim
 from autoqec import __version__
 from autoqec.decoders.baselines.registry import unavailable
 from autoqec.eval import markdown
-from autoqec.eval.case import Case
+from autoqec.eval.evaluation import Survey, at_order
 from autoqec.eval.guards import guards
 from autoqec.eval.guards.ablation import figures
 from autoqec.eval.guards.cost_census import census
 from autoqec.eval.ledger import Share
 from autoqec.eval.schema import BaselineRow, GuardResult, PairedRow, VerifyReport
-from autoqec.eval.survey import Survey, at_order
 from autoqec.eval.verdict import judge
+from autoqec.eval.verification_state import Case
 from autoqec.io import atomic
 from autoqec.layout import RoundDir
 from autoqec.sandbox.tiers import Tier

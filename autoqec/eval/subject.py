@@ -16,13 +16,13 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from autoqec.decoders.archive import MAX_BYTES, check_archive
+from autoqec.decoders.checkpoint_format import MAX_BYTES, check_archive
 from autoqec.decoders.dsl_schema import PredecoderDSL
 from autoqec.envs.environment import Environment
 from autoqec.errors import InputError, UnavailableError
-from autoqec.eval.code import ModelCode, at_commit, git, installed
+from autoqec.eval.model_code import ModelCode, at_commit, git, installed
 from autoqec.io.hashing import sha256_bytes
-from autoqec.io.regular import read_regular
+from autoqec.io.untrusted_file import read_regular
 from autoqec.io.validate import validate_model
 from autoqec.layout import RoundDir, VerifierDir, experiments_folder
 from autoqec.sandbox.confined import Refused, WorkerDied

@@ -13,8 +13,8 @@ from autoqec.decoders.baselines.registry import DecoderChoice
 from autoqec.envs.problem import U8
 from autoqec.envs.sampling import Shots
 from autoqec.eval.bundles import read_rows, sample_chunk
-from autoqec.eval.lane import Lane
 from autoqec.eval.secret import Secret
+from autoqec.eval.verifier_worker import Lane
 
 PIECE = 500
 """Shots between two looks at the clock."""

@@ -14,29 +14,29 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from autoqec.decoders.reference import plain_backend, reference_p
+from autoqec.decoders.reference_p import plain_backend, reference_p
 from autoqec.envs.environment import Environment
 from autoqec.envs.problem import DecodingProblem
 from autoqec.errors import InputError
 from autoqec.eval import report
 from autoqec.eval.ablations import variants
 from autoqec.eval.bundles import Bundle, load_bundle, open_bundle
-from autoqec.eval.case import Case
-from autoqec.eval.code import check_base
 from autoqec.eval.composition import read_composition
+from autoqec.eval.evaluation import Survey
 from autoqec.eval.guards import guards
 from autoqec.eval.guards.more_rounds import LARGEST, PROBLEM, longer
-from autoqec.eval.lane import Stage
-from autoqec.eval.lanes import Lanes
 from autoqec.eval.ledger import Ledger, Share, family_of
+from autoqec.eval.model_code import check_base
 from autoqec.eval.options import VerifyOptions
 from autoqec.eval.schema import VerifyReport
 from autoqec.eval.secret import Secret
 from autoqec.eval.subject import Subject, read_subject
-from autoqec.eval.survey import Survey
+from autoqec.eval.verification_state import Case
+from autoqec.eval.verifier_pool import Lanes
+from autoqec.eval.verifier_worker import Stage
 from autoqec.io.hashing import sha256_bytes
 from autoqec.layout import RoundDir, VerifierDir
-from autoqec.sandbox.kernels import ensure_compiled
+from autoqec.sandbox.kernel_cache import ensure_compiled
 from autoqec.sandbox.tiers import strongest
 from autoqec.stats.sequential import confirmation_alpha
 

@@ -6,7 +6,7 @@ import os
 import tempfile
 from pathlib import Path
 
-from autoqec.io.faults import fault_point
+from autoqec.io.crash_points import fault_point
 
 
 def write_bytes(path: Path, data: bytes) -> None:

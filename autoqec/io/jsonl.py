@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 
 from autoqec.errors import AutoQECError, InputError
 from autoqec.io import atomic
-from autoqec.io.faults import fault_point
+from autoqec.io.crash_points import fault_point
 from autoqec.io.locks import locked
 
 Row = dict[str, Any]

@@ -14,10 +14,10 @@ from typing import Any
 from autoqec.agents.fences import one_line
 from autoqec.errors import InputError
 from autoqec.io.jsonl import JsonLines
-from autoqec.io.regular import read_regular
 from autoqec.io.strict_yaml import parse_json, parse_yaml
+from autoqec.io.untrusted_file import read_regular
 from autoqec.layout import RunDir
-from autoqec.orchestration.history import filled
+from autoqec.runs.history import filled
 
 Row = dict[str, Any]
 Gaps = list[str]

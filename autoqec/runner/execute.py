@@ -18,7 +18,7 @@ from autoqec.decoders.cost import measure
 from autoqec.decoders.dsl_schema import PredecoderDSL
 from autoqec.decoders.modules.predecoders import ProblemPredecoder
 from autoqec.decoders.pipeline import PredecoderPipeline
-from autoqec.decoders.reference import reference_p
+from autoqec.decoders.reference_p import reference_p
 from autoqec.envs.environment import Environment
 from autoqec.envs.seeds import derive_seed
 from autoqec.errors import AutoQECError, InputError

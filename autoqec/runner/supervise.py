@@ -31,7 +31,7 @@ from autoqec.io.validate import load_model, validate_model
 from autoqec.layout import RoundDir
 from autoqec.runner.safety import Safety
 from autoqec.runner.schema import RoundMetrics, RunnerConfig
-from autoqec.sandbox.kernels import copy_kernels, kernels_for
+from autoqec.sandbox.kernel_cache import copy_kernels, kernels_for
 from autoqec.sandbox.tiers import strongest
 
 _KEPT_VARIABLES = (

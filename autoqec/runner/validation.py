@@ -13,7 +13,7 @@ from autoqec.decoders.factory import PredecoderFactory
 from autoqec.decoders.paired import Evaluator, PairedResult
 from autoqec.decoders.pipeline import PredecoderPipeline
 from autoqec.decoders.protocol import DecoderFactory
-from autoqec.decoders.reference import plain_backend
+from autoqec.decoders.reference_p import plain_backend
 from autoqec.envs.environment import Environment
 from autoqec.envs.seeds import derive_seed
 from autoqec.runner.profiles import Profile

@@ -22,7 +22,7 @@ import numpy.typing as npt
 from autoqec.errors import AutoQECError
 from autoqec.io.scratch import scratch_folder
 from autoqec.sandbox import wire
-from autoqec.sandbox.kernels import copy_kernels
+from autoqec.sandbox.kernel_cache import copy_kernels
 from autoqec.sandbox.tiers import DEFAULT_LIMITS, Tier
 
 _SERVER = Path(__file__).with_name("_serve.py")

@@ -17,7 +17,7 @@ from autoqec.envs.packing import width
 from autoqec.envs.problem import U8, DecodingProblem
 from autoqec.sandbox import wire
 from autoqec.sandbox.confined import ConfinedProcess, WorkerDied
-from autoqec.sandbox.kernels import installed_root, kernels_for
+from autoqec.sandbox.kernel_cache import installed_root, kernels_for
 from autoqec.sandbox.tiers import Tier
 
 Kind = Literal["edges", "priors", "faults"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +12,15 @@ import pytest
 from contexts import CODE, IDEA, RUN_ID, WORDS, config, context, row
 from vendor import Vendor, serving
 
-from autoqec.agents.analyst import analyse
-from autoqec.agents.checks import parent_config, resolve
 from autoqec.agents.failures import RoleFailure
-from autoqec.agents.proposal import Branch, Proposer, RoundContext
-from autoqec.agents.proposers.llm import LlmProposer, make
+from autoqec.agents.llm_proposer import LlmProposer, make
 from autoqec.agents.roles import Roles
 from autoqec.decoders.dsl_schema import PredecoderDSL, canonical_dict
 from autoqec.errors import InputError, UnavailableError
 from autoqec.layout import RunDir
+from autoqec.search.analyst import analyse
+from autoqec.search.checks import parent_config, resolve
+from autoqec.search.proposal import Branch, Proposer, RoundContext
 
 
 @pytest.fixture
@@ -257,7 +258,7 @@ def test_the_analysts_words_stand_where_the_metrics_support_them(
     said = {**WORDS, "summary_1line": "LER falls from 0.014 to 0.0129 with per_check weights"}
     answers(server, said)
     checked = _words(proposer)
-    assert checked.response.summary_1line == said["summary_1line"]
+    assert checked.summary_1line == said["summary_1line"]
     assert checked.corrections == ()
     assert '"delta_ler": 0.0011' in prompts(server)[0]
 
@@ -267,8 +268,8 @@ def test_a_verdict_and_figures_that_the_metrics_do_not_support_are_corrected(
 ) -> None:
     answers(server, {**WORDS, "summary_1line": "a ratio of 3.7, the best ever", "verdict": "candidate"})
     checked = _words(proposer, delta_ler_ci_low=-0.001)
-    assert checked.response.verdict == "ignore"
-    assert "3.7" not in checked.response.summary_1line
+    assert checked.verdict == "ignore"
+    assert "3.7" not in checked.summary_1line
     assert len(checked.corrections) == 2
 
 
@@ -277,7 +278,7 @@ def test_without_words_the_deterministic_analyst_speaks_and_the_reason_is_kept(
 ) -> None:
     server.plan = [{"do": "status", "status": 401}]
     checked = _words(proposer)
-    assert checked.response == analyse(row(1), ())
+    assert replace(checked, corrections=()) == analyse(row(1), ())
     assert "no words from the analyst: login" in checked.corrections[0]
 
 

@@ -14,8 +14,8 @@ from autoqec.envs.environment import Environment
 from autoqec.envs.load import load_env
 from autoqec.envs.schema import EnvSpec
 from autoqec.errors import AutoQECError
-from autoqec.eval.written import written_report
-from autoqec.orchestration.names import RoundName, parse_branch
+from autoqec.eval.report_store import written_report
+from autoqec.runs.names import RoundName, parse_branch
 from cheats.corpus import cheat
 from cheats.scene import NETWORK, Outcome, Scene, act, refused, surface
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from autoqec.eval.code import at_commit, changed_paths
+from autoqec.eval.model_code import at_commit, changed_paths
 from autoqec.layout import VerifierDir
 from cheats import sources
 from cheats.corpus import cheat

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from autoqec.commands import machine
+from autoqec.commands import machine_checks
 from autoqec.commands.doctor import command
-from autoqec.commands.machine import Check, Library, check_library
+from autoqec.commands.machine_checks import Check, Library, check_library
 from autoqec.sandbox import tiers
 
 
@@ -62,7 +62,7 @@ def test_it_reports_what_a_bug_report_needs(report: dict[str, Any]) -> None:
 
 
 def _with(monkeypatch: pytest.MonkeyPatch, *checks: Check) -> None:
-    monkeypatch.setattr(machine, "all_checks", lambda: list(checks))
+    monkeypatch.setattr(machine_checks, "all_checks", lambda: list(checks))
 
 
 def test_a_failed_requirement_gives_exit_code_1_and_the_mend(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,7 +110,7 @@ def test_a_library_that_crashes_does_not_take_the_doctor_with_it() -> None:
 
 def test_no_git_is_a_failure(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    [check] = machine._git()
+    [check] = machine_checks._git()
     assert (check.name, check.status) == ("git", "fail")
     assert "install git" in str(check.mend)
 
@@ -121,7 +121,7 @@ def test_a_git_without_a_name_is_a_warning(monkeypatch: pytest.MonkeyPatch, tmp_
     monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
     monkeypatch.delenv("GIT_CONFIG_GLOBAL", raising=False)
     monkeypatch.chdir(tmp_path)
-    version, name = machine._git()
+    version, name = machine_checks._git()
     assert version.status == "ok"
     assert name.status == "warn"
     assert "git config" in str(name.mend)
@@ -130,7 +130,7 @@ def test_a_git_without_a_name_is_a_warning(monkeypatch: pytest.MonkeyPatch, tmp_
 def test_a_cache_that_cannot_be_written_is_a_warning(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("AUTOQEC_CACHE", str(tmp_path / "file" / "cache"))
-    checks = {check.name: check for check in machine._folders()}
+    checks = {check.name: check for check in machine_checks._folders()}
     assert checks["cache"].status == "warn"
     assert "AUTOQEC_CACHE" in str(checks["cache"].mend)
     assert checks["disk (here)"].status == "ok" or checks["disk (here)"].mend
@@ -139,7 +139,7 @@ def test_a_cache_that_cannot_be_written_is_a_warning(monkeypatch: pytest.MonkeyP
 def test_no_sandbox_at_all_is_said_and_mended(monkeypatch: pytest.MonkeyPatch) -> None:
     unavailable = tiers.TierReport("landlock", False, "not in this kernel")
     monkeypatch.setattr(tiers, "probe", lambda _tier: unavailable)
-    first, *others = machine._sandbox()
+    first, *others = machine_checks._sandbox()
     assert first.status == "warn"
     assert "not confined" in first.detail
     assert all(check.status == "warn" and check.mend for check in others)

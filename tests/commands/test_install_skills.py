@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from autoqec.agent_tools import install as installer
+from autoqec.agent_tools import skills
+from autoqec.agent_tools.install import RECORD, install
 from autoqec.commands import main
 from autoqec.errors import InputError
-from autoqec.surfaces import install as installer
-from autoqec.surfaces import skills
-from autoqec.surfaces.install import RECORD, install
 
 SKILL = ".claude/skills/autoqec-run/SKILL.md"
 

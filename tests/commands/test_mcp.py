@@ -1,4 +1,4 @@
-"""`autoqec mcp` and `autoqec machine-state` on the command line; the protocol is tested in tests/surfaces."""
+"""`autoqec mcp` and `autoqec machine-state` on the command line; the protocol is tested in tests/agent_tools."""
 
 from __future__ import annotations
 

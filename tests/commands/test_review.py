@@ -9,7 +9,7 @@ from click.testing import CliRunner, Result
 
 from autoqec.commands import main
 from autoqec.layout import RunDir
-from autoqec.orchestration.history import HistoryStore
+from autoqec.runs.history import HistoryStore
 
 CONFIG = {
     "type": "neural_bp",

@@ -78,7 +78,7 @@ def test_exit_codes_follow_the_verdict(folder: Path) -> None:
     assert good.returncode == 0, good.stdout + good.stderr
     assert good.stdout.startswith("VERIFIED")
     imported = {line.rpartition("|")[2].strip() for line in good.stderr.splitlines()}
-    assert {"autoqec.eval.verify", "autoqec.eval.lane", "autoqec.eval.guards.replay"} <= imported
+    assert {"autoqec.eval.verify", "autoqec.eval.verifier_worker", "autoqec.eval.guards.replay"} <= imported
     assert not [name for name in imported if name.startswith("autoqec.runner")]
     report = VerifyReport.model_validate_json((folder / "good" / "verification_report.json").read_text())
     assert str(folder / "home") in report.bundle_path

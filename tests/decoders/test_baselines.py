@@ -9,7 +9,7 @@ from autoqec.decoders.backends import make_backend
 from autoqec.decoders.backends.matching import MatchingBackend
 from autoqec.decoders.baselines.registry import DecoderChoice, choose, names, unavailable
 from autoqec.decoders.paired import Evaluator
-from autoqec.decoders.reference import plain_backend, reference_p
+from autoqec.decoders.reference_p import plain_backend, reference_p
 from autoqec.envs.load import load_env
 from autoqec.envs.packing import pack, unpack
 from autoqec.errors import InputError, UnavailableError

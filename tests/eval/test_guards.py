@@ -29,9 +29,9 @@ from autoqec.eval.guards import (
     seed_isolation,
 )
 from autoqec.eval.guards.more_rounds import longer
-from autoqec.eval.lane import SLICE, Lane, ModelSpec, Stage
 from autoqec.eval.tally import Tally
 from autoqec.eval.tasks import Candidate, Scored, Where
+from autoqec.eval.verifier_worker import SLICE, Lane, ModelSpec, Stage
 from autoqec.sandbox.tiers import strongest
 
 P = 0.01

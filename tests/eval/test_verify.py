@@ -16,9 +16,9 @@ from autoqec.errors import InputError
 from autoqec.eval.bundles import CHUNK, read_rows
 from autoqec.eval.ledger import Ledger
 from autoqec.eval.markdown import render
+from autoqec.eval.report_store import written_report
 from autoqec.eval.schema import VerifyReport
 from autoqec.eval.verify import VerifyOptions, verify, verify_together
-from autoqec.eval.written import written_report
 from autoqec.layout import VerifierDir
 from autoqec.sandbox.tiers import strongest
 

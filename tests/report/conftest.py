@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))  # broken_rounds
-sys.path.insert(0, str(Path(__file__).parents[1] / "orchestration"))  # tiny_runs
+sys.path.insert(0, str(Path(__file__).parents[1] / "runs"))  # tiny_runs
 
 from broken_rounds import play
 from tiny_runs import make_checkout, make_run
 
-from autoqec.orchestration.repository import open_checkout
-from autoqec.orchestration.run import Run
+from autoqec.runs.repository import open_checkout
+from autoqec.runs.run import Run
 
 Broken = Callable[..., Path]
 

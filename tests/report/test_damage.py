@@ -17,9 +17,9 @@ from tiny_runs import changed
 
 from autoqec.errors import InputError
 from autoqec.io.locks import locked
-from autoqec.orchestration.lifecycle import RoundLifecycle
-from autoqec.orchestration.run import Proposal, Run
 from autoqec.report.diagnose import diagnose_round, diagnose_run
+from autoqec.runs.experiment import RoundLifecycle
+from autoqec.runs.run import Proposal, Run
 
 
 @pytest.fixture(scope="module")
@@ -115,8 +115,8 @@ def test_a_round_of_a_run_that_died_and_one_that_is_at_work(run: Run) -> None:
     lifecycle.commit()
     script = (
         "import os, signal, sys; from pathlib import Path\n"
-        "from autoqec.orchestration.lifecycle import RoundLifecycle\n"
-        "from autoqec.orchestration.run import Run\n"
+        "from autoqec.runs.experiment import RoundLifecycle\n"
+        "from autoqec.runs.run import Run\n"
         "def die(config):\n"
         "    Path(config.round_dir, 'train.log').write_text('1\\t0.5\\n2\\t0.4\\n')\n"
         "    os.kill(os.getpid(), signal.SIGKILL)\n"

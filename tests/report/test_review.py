@@ -13,11 +13,11 @@ from autoqec.agents.accounting import Ledger
 from autoqec.errors import InputError
 from autoqec.eval.pareto import admit, row_of
 from autoqec.eval.schema import VerifyReport
-from autoqec.orchestration.lifecycle import RoundLifecycle
-from autoqec.orchestration.run import Proposal, Run
-from autoqec.orchestration.subprocess_runner import failed_metrics
 from autoqec.report.review import as_dict, review_run
 from autoqec.runner.schema import RoundMetrics, RunnerConfig
+from autoqec.runs.experiment import RoundLifecycle
+from autoqec.runs.run import Proposal, Run
+from autoqec.runs.worktree_runner import failed_metrics
 
 HALF = 1e-3
 

@@ -9,11 +9,11 @@ import pytest
 from tiny_runs import changed, fake_runner, play
 
 from autoqec.layout import RoundDir
-from autoqec.orchestration.lifecycle import RoundLifecycle
-from autoqec.orchestration.run import Proposal, Run
-from autoqec.orchestration.subprocess_runner import failed_metrics
 from autoqec.report.diagnose import diagnose_run
 from autoqec.runner.schema import RoundMetrics, RunnerConfig
+from autoqec.runs.experiment import RoundLifecycle
+from autoqec.runs.run import Proposal, Run
+from autoqec.runs.worktree_runner import failed_metrics
 
 
 def nan_runner(config: RunnerConfig) -> RoundMetrics:
@@ -98,9 +98,9 @@ def test_an_environment_that_changed_since_the_run_began(run: Run, tmp_path) -> 
 
 @pytest.mark.slow
 def test_a_real_round_that_is_killed_in_its_worktree(tmp_path) -> None:
-    from autoqec.orchestration.repository import open_workspace
-    from autoqec.orchestration.subprocess_runner import SubprocessRunner
-    from autoqec.orchestration.worktrees import Limits
+    from autoqec.runs.repository import open_workspace
+    from autoqec.runs.worktree_runner import SubprocessRunner
+    from autoqec.runs.worktrees import Limits
 
     run = Run.create(tmp_path, "surface_d3_depol", open_workspace(tmp_path), limits=Limits(min_free_gb=0.0))
     lifecycle = RoundLifecycle.begin(run, Proposal(hypothesis="slow", slug="slow"))

@@ -85,7 +85,7 @@ class Backend(Protocol):
 
 def without_a_model() -> str:
     """What a user can do who has no language model."""
-    from autoqec.agents.proposers import OFFLINE
+    from autoqec.search.proposers import OFFLINE
 
     return f"use a proposer that needs none: --proposer {' | '.join(OFFLINE)}"
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from autoqec.envs.codes.code_string import closest, parse_reference, read_parameters
 from autoqec.envs.codes.css import ClassicalCode, Code
 from autoqec.envs.codes.family import Family, Request
 from autoqec.envs.codes.family_bivariate_bicycle import BIVARIATE_BICYCLE, PUBLISHED
@@ -21,7 +22,6 @@ from autoqec.envs.codes.family_shor import SHOR_9
 from autoqec.envs.codes.family_steane import STEANE
 from autoqec.envs.codes.family_toric import TORIC
 from autoqec.envs.codes.files import MATRIX_SUFFIXES, read_matrix
-from autoqec.envs.codes.reference import closest, parse_reference, read_parameters
 from autoqec.errors import InputError
 
 FAMILIES: dict[str, Family] = {

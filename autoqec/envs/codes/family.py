@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from autoqec.envs.codes.code_string import Parameter
 from autoqec.envs.codes.css import Code
-from autoqec.envs.codes.reference import Parameter
 
 
 @dataclass(frozen=True)

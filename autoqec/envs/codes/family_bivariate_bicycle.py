@@ -7,9 +7,9 @@ import re
 import numpy as np
 import numpy.typing as npt
 
+from autoqec.envs.codes.code_string import Parameter
 from autoqec.envs.codes.css import CSSCode, css_code
 from autoqec.envs.codes.family import Family, Request
-from autoqec.envs.codes.reference import Parameter
 from autoqec.envs.codes.schedule import IDLE, Schedule
 from autoqec.errors import InputError
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from autoqec.envs.codes.code_string import Parameter
 from autoqec.envs.codes.css import CSSCode, css_code
 from autoqec.envs.codes.family import Family, Request
-from autoqec.envs.codes.reference import Parameter
 
 
 def _build(request: Request) -> CSSCode:

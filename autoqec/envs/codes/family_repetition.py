@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from autoqec.envs.codes.code_string import Parameter
 from autoqec.envs.codes.css import ClassicalCode, classical_code
 from autoqec.envs.codes.family import Family, Request
-from autoqec.envs.codes.reference import Parameter
 
 
 def repetition_checks(distance: int) -> npt.NDArray[np.uint8]:

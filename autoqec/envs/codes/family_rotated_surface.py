@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from autoqec.envs.codes.code_string import Parameter
 from autoqec.envs.codes.css import CSSCode, css_code
 from autoqec.envs.codes.family import Family, Request
 from autoqec.envs.codes.lattice import lattice_checks
-from autoqec.envs.codes.reference import Parameter
 
 # The last two gates of a check lie across the logical operator of its own type.
 _X_ORDER = ((1, 1), (-1, 1), (1, -1), (-1, -1))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from autoqec.envs.codes.code_string import Parameter
 from autoqec.envs.codes.css import CSSCode, css_code
 from autoqec.envs.codes.family import Family, Request
 from autoqec.envs.codes.lattice import lattice_checks
-from autoqec.envs.codes.reference import Parameter
 
 # North, west, east, south: the two gates after the middle of a check lie around a corner, so that one
 # ancilla fault makes no straight step of two qubits along a logical operator.

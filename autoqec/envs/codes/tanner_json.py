@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from autoqec.envs.codes.reference import closest
+from autoqec.envs.codes.code_string import closest
 from autoqec.envs.codes.tanner_graph import Coords, TannerGraph
 from autoqec.errors import InputError
 from autoqec.io.strict_yaml import parse_json

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import stim
 
-from autoqec.envs.codes.reference import Parameter, parse_reference, read_parameters
+from autoqec.envs.codes.code_string import Parameter, parse_reference, read_parameters
 from autoqec.envs.files import read_text
 from autoqec.envs.noise import CIRCUIT_NOISE
 from autoqec.envs.noise.circuit_noise import add_noise, carries_noise

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from autoqec.eval.case import Case
-from autoqec.eval.lane import Task
 from autoqec.eval.schema import GuardResult
+from autoqec.eval.verification_state import Case
+from autoqec.eval.verifier_worker import Task
 
 _MODULES = (
     "seed_isolation",

@@ -15,10 +15,10 @@ from typing import Any, Literal
 
 from autoqec.eval.ablations import DOSES, REAL, REINITIALISED, SHUFFLED, UNTRAINED, noisy
 from autoqec.eval.bundles import CHUNK
-from autoqec.eval.case import LEVEL, Case, is_better
 from autoqec.eval.guards import Guard
 from autoqec.eval.schema import Ablation, DoseRow, GuardResult
 from autoqec.eval.tasks import Candidate
+from autoqec.eval.verification_state import LEVEL, Case, is_better
 from autoqec.stats.intervals import paired_difference, wilson
 from autoqec.stats.table import PairedTable
 

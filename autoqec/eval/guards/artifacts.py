@@ -7,10 +7,10 @@ from typing import Any
 
 from autoqec.decoders.dsl_schema import PredecoderDSL, canonical_dict
 from autoqec.errors import AutoQECError
-from autoqec.eval.case import Case
 from autoqec.eval.guards import Guard
 from autoqec.eval.schema import GuardResult
 from autoqec.eval.subject import Subject
+from autoqec.eval.verification_state import Case
 from autoqec.io.strict_yaml import parse_yaml
 from autoqec.io.validate import validate_model
 

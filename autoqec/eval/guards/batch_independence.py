@@ -14,11 +14,11 @@ import numpy.typing as npt
 
 from autoqec.envs.packing import pack
 from autoqec.errors import AutoQECError
-from autoqec.eval.case import Case
 from autoqec.eval.guards import Guard
-from autoqec.eval.lane import Lane
 from autoqec.eval.schema import GuardResult
 from autoqec.eval.tasks import Where
+from autoqec.eval.verification_state import Case
+from autoqec.eval.verifier_worker import Lane
 
 NAME = "batch_independence"
 SHOTS = 2000

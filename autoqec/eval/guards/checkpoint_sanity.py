@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from autoqec.eval.case import Case
 from autoqec.eval.guards import Guard
 from autoqec.eval.schema import GuardResult
+from autoqec.eval.verification_state import Case
 
 NAME = "checkpoint_sanity"
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from autoqec.errors import InputError
-from autoqec.eval.case import Case
-from autoqec.eval.code import changed_paths, git, outside_scope
 from autoqec.eval.guards import Guard
+from autoqec.eval.model_code import changed_paths, git, outside_scope
 from autoqec.eval.schema import GuardResult
+from autoqec.eval.verification_state import Case
 
 NAME = "code_scope"
 

@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from autoqec.errors import AutoQECError
-from autoqec.eval.case import Case
 from autoqec.eval.guards import Guard
-from autoqec.eval.lane import Lane, timed
 from autoqec.eval.schema import CostCensus, GuardResult
 from autoqec.eval.tasks import Where
+from autoqec.eval.verification_state import Case
+from autoqec.eval.verifier_worker import Lane, timed
 
 NAME = "cost_census"
 SHOTS = 256

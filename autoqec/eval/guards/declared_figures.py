@@ -6,10 +6,10 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from autoqec.eval.case import Case
 from autoqec.eval.guards import Guard
 from autoqec.eval.guards.cost_census import Counted, number, prepare
 from autoqec.eval.schema import GuardResult
+from autoqec.eval.verification_state import Case
 
 NAME = "declared_figures"
 FLOPS_TOLERANCE = 0.02

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from autoqec.envs.problem import DecodingProblem
-from autoqec.eval.case import Case
 from autoqec.eval.guards import Guard
 from autoqec.eval.schema import GuardResult
+from autoqec.eval.verification_state import Case
 
 NAME = "decoding_model"
 

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from autoqec.eval.ablations import DOSES, REAL, noisy
-from autoqec.eval.case import Case, is_better, is_worse
 from autoqec.eval.guards import Guard
 from autoqec.eval.guards.ablation import tasks_for
 from autoqec.eval.schema import GuardResult
 from autoqec.eval.tasks import Candidate
+from autoqec.eval.verification_state import Case, is_better, is_worse
 
 NAME = "dose_response"
 LOST = 0.5

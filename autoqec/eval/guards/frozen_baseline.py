@@ -18,11 +18,11 @@ import numpy.typing as npt
 from autoqec.decoders.backends.matching import MatchingBackend
 from autoqec.envs.packing import unpack
 from autoqec.envs.problem import DecodingProblem, log_odds
-from autoqec.eval.case import Case, is_worse
 from autoqec.eval.guards import Guard
-from autoqec.eval.lane import Lane
 from autoqec.eval.schema import GuardResult
 from autoqec.eval.tasks import Where
+from autoqec.eval.verification_state import Case, is_worse
+from autoqec.eval.verifier_worker import Lane
 from autoqec.stats.table import PairedTable
 
 NAME = "frozen_baseline"

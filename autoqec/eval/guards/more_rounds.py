@@ -16,10 +16,10 @@ import numpy as np
 from autoqec.decoders.baselines.registry import DecoderChoice
 from autoqec.envs.environment import Environment
 from autoqec.errors import AutoQECError
-from autoqec.eval.case import Case, is_worse
 from autoqec.eval.guards import Guard
-from autoqec.eval.lane import Lane
 from autoqec.eval.schema import GuardResult
+from autoqec.eval.verification_state import Case, is_worse
+from autoqec.eval.verifier_worker import Lane
 from autoqec.sandbox.confined import Refused
 from autoqec.stats.table import PairedTable
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from autoqec.eval.case import Case
 from autoqec.eval.guards import Guard
 from autoqec.eval.schema import GuardResult
+from autoqec.eval.verification_state import Case
 
 NAME = "output_validity"
 

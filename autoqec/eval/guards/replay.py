@@ -14,11 +14,11 @@ import numpy as np
 from autoqec.envs.problem import U8
 from autoqec.errors import AutoQECError
 from autoqec.eval.bundles import CHUNK
-from autoqec.eval.case import Case
 from autoqec.eval.guards import Guard
-from autoqec.eval.lane import SLICE, Lane
 from autoqec.eval.schema import GuardResult
 from autoqec.eval.tasks import Where
+from autoqec.eval.verification_state import Case
+from autoqec.eval.verifier_worker import SLICE, Lane
 
 NAME = "replay"
 QUESTIONS = 2

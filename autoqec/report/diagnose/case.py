@@ -10,7 +10,6 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from autoqec.agents.analyst import gains
 from autoqec.decoders.dsl_schema import PredecoderDSL
 from autoqec.errors import AutoQECError
 from autoqec.io.hashing import sha256_file
@@ -22,6 +21,7 @@ from autoqec.report.diagnose.loss_curve import LossCurve
 from autoqec.report.diagnose.surroundings import Surroundings
 from autoqec.report.reading import Gaps, Row, is_held, json_of, quote, real, text_of, yaml_of
 from autoqec.runner.schema import RoundMetrics
+from autoqec.search.analyst import gains
 
 NO_CONFIG = ("compose_conflict", "orphaned_branch", "branch_manually_deleted")
 """Statuses of rounds that need have no config, nor, in older runs, a folder."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from autoqec.agents import analyst
 from autoqec.errors import InputError
 from autoqec.layout import RoundDir, RunDir
 from autoqec.report.diagnose import surroundings
@@ -12,6 +11,7 @@ from autoqec.report.diagnose.case import RoundCase, read_case
 from autoqec.report.diagnose.causes import CAUSES, LAST_RESORT
 from autoqec.report.diagnose.finding import CONFIDENCES, Diagnosis, Finding
 from autoqec.report.reading import history_of, json_of
+from autoqec.search import analyst
 
 
 def diagnose_round(folder: Path, *, env: str | None = None) -> Diagnosis:

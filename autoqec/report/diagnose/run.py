@@ -9,7 +9,6 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from autoqec.agents.distance import counted
 from autoqec.decoders.dsl_schema import PredecoderDSL
 from autoqec.errors import InputError
 from autoqec.layout import RunDir
@@ -18,6 +17,7 @@ from autoqec.report.diagnose.case import read_case
 from autoqec.report.diagnose.finding import HEALTHY, Diagnosis
 from autoqec.report.diagnose.round import diagnosis
 from autoqec.report.reading import Gaps, Row, history_of, number
+from autoqec.search.distance import counted
 
 
 @dataclass(frozen=True)

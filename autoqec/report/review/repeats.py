@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from autoqec.agents.distance import REPEAT_DISTANCE, distance
 from autoqec.decoders.dsl_schema import canonical_hash
 from autoqec.report.review.rounds import Reviewed
+from autoqec.search.distance import REPEAT_DISTANCE, distance
 
 
 @dataclass(frozen=True)

@@ -8,16 +8,16 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from autoqec.agents.accounting import Ledger
-from autoqec.agents.analyst import gains
-from autoqec.agents.distance import config_of
 from autoqec.decoders.dsl_schema import PredecoderDSL
 from autoqec.errors import AutoQECError, InputError
 from autoqec.eval.pareto import Archive, read_archive
 from autoqec.eval.schema import VerifyReport
 from autoqec.io.validate import validate_model
 from autoqec.layout import RoundDir, RunDir
-from autoqec.orchestration.history import FOLLOW_UPS, HistoryRow
 from autoqec.report.reading import Gaps, Row, history_of, is_held, json_of, number, quote, real, yaml_of
+from autoqec.runs.history import FOLLOW_UPS, HistoryRow
+from autoqec.search.analyst import gains
+from autoqec.search.distance import config_of
 
 Interval = tuple[float, float]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from autoqec.agents.proposal import Branch, EnvFacts, RoundContext
 from autoqec.decoders.dsl_schema import PredecoderDSL, canonical_dict
 from autoqec.envs.environment import Environment
 from autoqec.envs.load import load_env
+from autoqec.search.proposal import Branch, EnvFacts, RoundContext
 
 RUN_ID = "20261115-083000"
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from autoqec.agents.analyst import MOVED, kept_step
 from autoqec.report.diagnose.case import RoundCase
 from autoqec.report.diagnose.finding import Evidence, Finding, Patch
 from autoqec.report.diagnose.loss_curve import SHORT
+from autoqec.search.analyst import MOVED, kept_step
 
 RESOLVED = 0.1
 """A curve on which a change of this share would not have been clear says little."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from autoqec.agents.analyst import MOVED
 from autoqec.report.diagnose.case import RoundCase
 from autoqec.report.diagnose.finding import Finding
+from autoqec.search.analyst import MOVED
 
 
 def find(case: RoundCase) -> Finding | None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from autoqec.agents.analyst import MOVED
 from autoqec.report.diagnose.case import RoundCase
 from autoqec.report.diagnose.causes import degenerate_p
 from autoqec.report.diagnose.finding import Finding, Patch
+from autoqec.search.analyst import MOVED
 
 WORTH = 0.1
 """Share of the plain decoder's failures: an interval that excludes even this gain settles the matter."""

@@ -1,0 +1,125 @@
+"""The lanes of a verification, and the tasks handed out to them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from autoqec.errors import AutoQECError
+from autoqec.eval.verifier_worker import Stage, Task, rebuilt
+from autoqec.io.cores import available_cores
+from autoqec.io.scratch import scratch_folder
+
+MAX_LANES = 16
+
+
+class Lanes:
+    """Lane processes; use it as a context manager, so that they and their workers end with it."""
+
+    def __init__(self, stage: Stage, count: int | None = None) -> None:
+        self._lanes: list[tuple[subprocess.Popen[bytes], Connection]] = []
+        self._held = contextlib.ExitStack()
+        self._scratch = self._held.enter_context(scratch_folder("verify"))
+        self._stage = stage
+        self.count = count or min(available_cores(), MAX_LANES)
+
+    def __enter__(self) -> Self:
+        try:
+            for _ in range(self.count):
+                self._lanes.append(_start(self._scratch))
+            for _, connection in self._lanes:
+                connection.send(self._stage)
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def run(self, tasks: Sequence[Task], progress: Callable[[Any], None] | None = None) -> list[Any]:
+        """The results of all tasks, in their order; tasks are begun in that order as lanes come free."""
+        results: list[Any] = [None] * len(tasks)
+        for index, result in self._finished(tasks):
+            results[index] = result
+            if progress is not None:
+                progress(result)
+        return results
+
+    def _finished(self, tasks: Sequence[Task]) -> Iterator[tuple[int, Any]]:
+        idle = [connection for _, connection in self._lanes]
+        busy: dict[Connection, int] = {}
+        following = iter(enumerate(tasks))
+        while True:
+            while idle and (step := next(following, None)) is not None:
+                connection = idle.pop()
+                connection.send(step[1])
+                busy[connection] = step[0]
+            if not busy:
+                return
+            for ready in wait(list(busy)):
+                connection = ready  # type: ignore[assignment]
+                try:
+                    good, result = connection.recv()
+                except (EOFError, ConnectionResetError):
+                    raise AutoQECError(
+                        "a process of the verifier ended unexpectedly",
+                        where="verify",
+                        mend="was the machine out of memory?",
+                    ) from None
+                if not good:
+                    raise rebuilt(result)
+                index = busy.pop(connection)
+                idle.append(connection)
+                yield index, result
+
+    def close(self) -> None:
+        for _, connection in self._lanes:
+            connection.close()
+        for process, _ in self._lanes:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(timeout=2)
+            process.kill()  # its worker goes with it
+            process.wait()
+        self._lanes = []
+        self._held.close()
+
+
+def _start(scratch: Path) -> tuple[subprocess.Popen[bytes], Connection]:
+    """A process that runs `lane.main`. It is trusted: it imports what this process would, from the same places.
+
+    -P: the working directory is not one of them. It may be the checkout that is being judged.
+    """
+    path = [str(Path(entry).absolute()) for entry in sys.path]
+    ours, theirs = socket.socketpair()
+    with theirs:
+        process = subprocess.Popen(
+            [
+                sys.executable,
+                "-P",
+                "-c",
+                "from autoqec.eval.verifier_worker import main; main()",
+                str(theirs.fileno()),
+            ],
+            stdin=subprocess.DEVNULL,
+            pass_fds=[theirs.fileno()],
+            env={
+                **os.environ,
+                "PYTHONPATH": os.pathsep.join(path),
+                "TMPDIR": str(scratch),
+                "OMP_NUM_THREADS": "1",
+                "OPENBLAS_NUM_THREADS": "1",
+                "MKL_NUM_THREADS": "1",
+            },
+        )
+    return process, Connection(ours.detach())

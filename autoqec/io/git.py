@@ -1,0 +1,232 @@
+"""The `git` program, called so that nobody's configuration, hooks or prompts change what it does."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from autoqec.errors import AutoQECError, UnavailableError
+from autoqec.io.crash_points import fault_point
+from autoqec.io.locks import locked
+
+_AUTHOR = ("AutoQEC", "autoqec@localhost")
+_TIMEOUT_S = 600.0
+
+_SETTINGS = {
+    "advice.detachedHead": "false",
+    "branch.autoSetupMerge": "false",
+    "commit.gpgSign": "false",
+    "core.attributesFile": "/dev/null",
+    "core.autocrlf": "false",
+    "core.editor": "true",
+    "core.excludesFile": "/dev/null",
+    "core.fsmonitor": "false",
+    "core.fsync": "committed,reference",
+    "core.quotePath": "off",
+    "diff.renames": "false",
+    "fetch.fsckObjects": "true",
+    "gc.auto": "0",
+    "init.templateDir": "",
+    "maintenance.auto": "false",
+    "merge.conflictStyle": "merge",
+    "merge.renames": "false",
+    "merge.verifySignatures": "false",
+    "rerere.enabled": "false",
+    "submodule.recurse": "false",
+    "user.useConfigOnly": "false",
+}
+_READS = (
+    "archive", "cat-file", "diff", "for-each-ref", "fsck", "ls-tree", "merge-base", "rev-list", "rev-parse", "status",
+)  # fmt: skip
+_TELLING = ("add", "prune", "--abort", "-d", "create")
+"""Arguments that a fault point's name keeps."""
+
+
+class GitError(AutoQECError):
+    """git refused; `code` is its exit status and `said` its standard error."""
+
+    def __init__(self, arguments: Sequence[str], code: int, said: str, where: str) -> None:
+        self.code, self.said = code, said
+        last = said.strip().splitlines()[-1:] or ["no message"]
+        super().__init__(f"`git {' '.join(arguments)[:300]}` failed ({code}): {last[0][:300]}", where=where)
+
+
+class Git:
+    """git in one repository, called from `root`.
+
+    Every call that writes holds AutoQEC's lock on the repository and hands it to git itself: should this process be
+    killed, the lock lives on until git has ended. Whoever holds the lock therefore knows that a lock file git left
+    among AutoQEC's own refs and worktrees is stale. An object of this class serves one thread.
+    """
+
+    hooks = "/dev/null"
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._lock_handle: int | None = None
+        self._common: Path | None = None
+
+    def __call__(
+        self,
+        *arguments: str,
+        stdin: str | bytes | None = None,
+        codes: Sequence[int] = (0,),
+        cwd: Path | None = None,
+        variables: Mapping[str, str] | None = None,
+    ) -> str:
+        """What git prints. Exit statuses not in `codes` are a GitError; `variables` are GIT_* of this call."""
+        return self.run(*arguments, stdin=stdin, codes=codes, cwd=cwd, variables=variables)[1]
+
+    def run(
+        self,
+        *arguments: str,
+        stdin: str | bytes | None = None,
+        codes: Sequence[int] = (0,),
+        cwd: Path | None = None,
+        variables: Mapping[str, str] | None = None,
+    ) -> tuple[int, str]:
+        """Exit status and output."""
+        code, out = self._run(*arguments, stdin=stdin, codes=codes, cwd=cwd, variables=variables)
+        return code, out.decode(errors="surrogateescape")
+
+    def output(self, *arguments: str) -> bytes:
+        """What git prints, as it is."""
+        return self._run(*arguments)[1]
+
+    def _run(
+        self,
+        *arguments: str,
+        stdin: str | bytes | None = None,
+        codes: Sequence[int] = (0,),
+        cwd: Path | None = None,
+        variables: Mapping[str, str] | None = None,
+    ) -> tuple[int, bytes]:
+        verb = " ".join([arguments[0], *(part for part in arguments[1:3] if part in _TELLING)])
+        writes = arguments[0] not in _READS
+        if writes and self._lock_handle is None:
+            with self.lock():
+                return self._run(*arguments, stdin=stdin, codes=codes, cwd=cwd, variables=variables)
+        if writes:
+            fault_point(f"before git {verb}")
+        where = cwd or self.root
+        settings = [part for name, value in _SETTINGS.items() for part in ("-c", f"{name}={value}")]
+        command = ["git", "-C", str(where), "-c", f"core.hooksPath={self.hooks}", *settings, *arguments]
+        try:
+            done = subprocess.run(
+                command,
+                input=stdin.encode() if isinstance(stdin, str) else stdin,
+                stdin=subprocess.DEVNULL if stdin is None else None,
+                capture_output=True,
+                env={**_environment(), **(variables or {})},
+                pass_fds=() if self._lock_handle is None else (self._lock_handle,),
+                timeout=_TIMEOUT_S,
+                check=False,
+            )
+        except FileNotFoundError:
+            raise UnavailableError(
+                "the git program was not found", where="git", mend="install git, e.g. apt-get install git"
+            ) from None
+        if done.returncode not in codes:
+            raise GitError(arguments, done.returncode, done.stderr.decode(errors="replace"), str(where))
+        if writes:
+            fault_point(f"after git {verb}")
+        return done.returncode, done.stdout
+
+    def paths(self, *arguments: str, **options: object) -> list[str]:
+        """The entries that a call with `-z` prints."""
+        return [entry for entry in self(*arguments, **options).split("\0") if entry]  # type: ignore[arg-type]
+
+    def initialise(self) -> None:
+        """Makes the repository; what a killed attempt left is taken up. There is no lock before there is a repository."""
+        self._common = (self.root / ".git").resolve()
+        self._common.mkdir(exist_ok=True)
+        self("init", "--quiet", ".")
+
+    @property
+    def common_dir(self) -> Path:
+        """The repository's own folder, shared by all its worktrees."""
+        if self._common is None:
+            self._common = (self.root / self("rev-parse", "--git-common-dir").rstrip("\n")).resolve()
+        return self._common
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """AutoQEC's lock on this repository; re-entrant within this object."""
+        if self._lock_handle is not None:
+            yield
+            return
+        with locked(self.common_dir / "autoqec.lock") as handle:
+            self._lock_handle = handle
+            try:
+                yield
+            finally:
+                self._lock_handle = None
+
+    def resolve(self, name: str) -> str | None:
+        """The commit that a full ref name or hash stands for; None if there is none."""
+        code, out = self.run("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}", codes=(0, 1, 128))
+        return out.strip() if code == 0 else None
+
+    def branch(self, name: str) -> str | None:
+        """The commit at the tip of a branch."""
+        return self.resolve(f"refs/heads/{name}")
+
+    def refs(self, prefix: str) -> dict[str, str]:
+        """Ref name -> commit, for all refs below `prefix`, e.g. `refs/heads/exp/`."""
+        out = self("for-each-ref", "--format=%(objectname) %(refname)", prefix)
+        return {name: sha for sha, _, name in (line.partition(" ") for line in out.splitlines())}
+
+    def create_ref(self, ref: str, sha: str) -> None:
+        """Fails if the ref exists."""
+        self("update-ref", "--no-deref", ref, sha, "")
+
+    def move_ref(self, ref: str, sha: str, *, before: str) -> None:
+        """Fails if the ref is not where it is believed to be."""
+        self("update-ref", "--no-deref", ref, sha, before)
+
+    def delete_ref(self, ref: str, *, before: str) -> None:
+        self("update-ref", "--no-deref", "-d", ref, before)
+
+    def is_ancestor(self, old: str, new: str) -> bool:
+        return self.run("merge-base", "--is-ancestor", old, new, codes=(0, 1))[0] == 0
+
+    def file_at(self, commit: str, path: str) -> bytes | None:
+        """Content of a file in a commit; None if it has none of that name."""
+        code, out = self._run("cat-file", "blob", f"{commit}:{path}", codes=(0, 128))
+        return out if code == 0 else None
+
+    def tree(self, commit: str, folder: str) -> dict[str, str]:
+        """Path -> blob, of all files below `folder` in a commit."""
+        entries = self.paths("ls-tree", "-r", "-z", "--full-tree", commit, f"{folder.rstrip('/')}/")
+        return {path: meta.split()[2] for meta, _, path in (entry.partition("\t") for entry in entries)}
+
+
+def checked_out(folder: Path) -> str | None:
+    """The commit that a checkout is at; None if the folder is not the top of one."""
+    git = Git(folder)
+    code, top = git.run("rev-parse", "--show-toplevel", codes=(0, 128))
+    is_top = code == 0 and Path(top.rstrip("\n")).resolve() == folder.resolve()
+    return git.resolve("HEAD") if is_top else None
+
+
+def _environment() -> dict[str, str]:
+    kept = ("PATH", "HOME", "TMPDIR", "XDG_CONFIG_HOME")
+    name, address = _AUTHOR
+    return {
+        **{key: os.environ[key] for key in kept if key in os.environ},
+        "LANG": "C.UTF-8",
+        "LC_ALL": "C.UTF-8",
+        "GIT_AUTHOR_NAME": name,
+        "GIT_AUTHOR_EMAIL": address,
+        "GIT_COMMITTER_NAME": name,
+        "GIT_COMMITTER_EMAIL": address,
+        "GIT_EDITOR": "true",
+        "GIT_LITERAL_PATHSPECS": "1",
+        "GIT_NO_REPLACE_OBJECTS": "1",
+        "GIT_OPTIONAL_LOCKS": "0",  # reading must not rewrite the user's index
+        "GIT_PAGER": "cat",
+        "GIT_TERMINAL_PROMPT": "0",
+    }

@@ -1,1 +1,0 @@
-"""The research loop: from a hypothesis to a verified Pareto front, round by round."""

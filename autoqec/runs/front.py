@@ -1,0 +1,96 @@
+"""What a verification takes, and what it means for the history row and for the Pareto front."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from autoqec.decoders.dsl_schema import canonical_hash
+from autoqec.errors import AutoQECError
+from autoqec.eval.pareto import Admission, ParetoRow, admit, row_of
+from autoqec.eval.report_store import written_report
+from autoqec.eval.schema import VerifyReport
+from autoqec.io.hashing import sha256_json
+from autoqec.runner.schema import canonical_fork
+from autoqec.runs.experiment import RoundLifecycle
+from autoqec.runs.journal import Journal
+from autoqec.runs.repository import MODULES
+from autoqec.runs.snapshot import rounds_of
+
+
+def parents_of(lifecycle: RoundLifecycle) -> list[Path]:
+    """The folders of a compose round's parents: the three are verified on the same shots."""
+    fork, run = lifecycle.journal.fork_from, lifecycle.run
+    if isinstance(fork, str):
+        return []
+    numbers = {row["branch"]: row["round"] for row in rounds_of(run.history.rows())}
+    found = [run.files.round(numbers[name]) for name in fork]
+    return [files.path for files in found if files.checkpoint.is_file()]
+
+
+def put_on_front(lifecycle: RoundLifecycle, report: VerifyReport) -> Admission | None:
+    """Whether a verified round is on the front; None for one that is not verified."""
+    if report.verdict != "VERIFIED":
+        return None
+    folder, commit, dsl = lifecycle.run.files.path, lifecycle.journal.commit_sha, lifecycle.config
+    code = lifecycle.git.resolve(f"{commit}:{MODULES}")
+    trained = sha256_json([None if dsl is None else canonical_hash(dsl), code])
+    return admit(folder, _front_row(report, lifecycle.journal, trained))
+
+
+def _front_row(report: VerifyReport, journal: Journal, trained: str) -> ParetoRow:
+    """Costs are those that the verifier counted. trained: stands for config and code."""
+    low, high = report.delta_ler_ci_low, report.delta_ler_ci_high
+    if report.cost is None or low is None or high is None:
+        raise AutoQECError("a report without costs and interval", where=f"round {journal.round}")
+    return row_of(
+        report,
+        round=journal.round,
+        round_attempt_id=journal.round_attempt_id,
+        flops_per_syndrome=report.cost.flops_per_syndrome,
+        n_params=report.cost.n_params,
+        delta_ci=(low, high),
+        fork_from=journal.fork_from,
+        fork_from_canonical=canonical_fork(journal.fork_from),
+        compose_mode=journal.compose_mode,
+        train_seed=journal.name.train_seed,
+        config_sha256=trained,
+        checkpoint_sha256=report.checkpoint_sha256,
+    )
+
+
+def report_left(round_dir: Path, *, is_composed: bool) -> VerifyReport | None:
+    """The verifier's own report on the checkpoint there, of a process that was killed before it could say so: another
+    verification would be one more confirmation of the run's few."""
+    try:
+        report = written_report(round_dir)
+    except AutoQECError:
+        return None
+    is_whole = report.composition is not None or not is_composed
+    return report if report.bundle_kind == "confirm" and is_whole else None
+
+
+def verification_of(report: VerifyReport | None, admission: Admission | None) -> dict[str, Any] | None:
+    """The report in a few figures."""
+    if report is None:
+        return None
+    plain = report.ler_baseline_holdout
+    return {
+        "ler_baseline": plain,
+        "ler_holdout": report.ler_holdout,
+        "ratio": plain / report.ler_holdout if plain and report.ler_holdout else None,
+        "delta": report.delta_vs_baseline_holdout,
+        "delta_ci": [report.delta_ler_ci_low, report.delta_ler_ci_high],
+        "shots": report.shots,
+        "baseline": report.baseline,
+        "strongest_baseline": report.strongest_baseline,
+        "delta_vs_strongest": report.delta_vs_strongest,
+        "delta_vs_strongest_ci": report.delta_vs_strongest_ci,
+        "paired_eval_bundle_id": report.paired_eval_bundle_id,
+        "composition": None if report.composition is None else report.composition.reading,
+        "broken_guards": [guard.name for guard in report.guards if guard.ok is False],
+        "notes": report.notes,
+        "seconds": report.seconds,
+        "entered_front": admission.entered if admission is not None else False,
+        "front_reason": admission.reason if admission is not None else None,
+    }

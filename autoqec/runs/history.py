@@ -1,0 +1,110 @@
+"""`history.jsonl`: one row per attempt, never edited; `history.json` is the same as one array."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Literal
+
+from pydantic import ConfigDict, Field
+
+from autoqec.errors import InputError
+from autoqec.io import atomic
+from autoqec.io.jsonl import JsonLines, Row
+from autoqec.io.validate import validate_model
+from autoqec.layout import RunDir
+from autoqec.runner.schema import RECONCILED, RoundMetrics
+from autoqec.runs.names import parse_branch
+
+Verdict = Literal["candidate", "ignore", "VERIFIED", "SUSPICIOUS", "FAILED"]
+FOLLOW_UPS = RECONCILED
+"""Rows that say what became of a branch; a branch has one of each."""
+
+
+class HistoryRow(RoundMetrics):
+    """A round as the run remembers it: its metrics, and what the loop knows besides. Further keys are kept.
+
+    verdict: the verifier's where it ran, else the analyst's. Times are UTC, ISO 8601; order is by `round`, never by time.
+    """
+
+    model_config = ConfigDict(extra="allow", allow_inf_nan=False)
+
+    round: int | None = Field(default=None, ge=1)
+    hypothesis: str | None = None
+    verdict: Verdict | None = None
+    started_at: str | None = None
+    finished_at: str | None = None
+    cost_usd: float | None = Field(default=None, ge=0.0)
+
+
+_DEFAULTS = {
+    name: field.default for name, field in HistoryRow.model_fields.items() if not field.is_required()
+}
+
+
+def filled(row: Row) -> Row:
+    """A row with every optional field, as readers want it; a round without its number has that of its branch."""
+    whole = row | {name: default for name, default in _DEFAULTS.items() if name not in row}
+    if whole["round"] is None and whole["branch"] is not None:
+        with suppress(InputError):  # a branch in quarantine, or one that a hand named
+            whole["round"] = parse_branch(str(whole["branch"])).round
+    return whole
+
+
+class HistoryStore:
+    """The rows of one run, for any number of processes at once."""
+
+    def __init__(self, files: RunDir) -> None:
+        self._lines = JsonLines(files.history)
+        self._array = files.history_array
+        self._keys: set[tuple[str, str]] = set()
+        self._indexed = 0
+
+    def rows(self) -> list[Row]:
+        """All rows, each with all fields of `HistoryRow`."""
+        rows = self._lines.rows()
+        for number, row in enumerate(rows, start=1):
+            if "status" not in row:
+                raise InputError(
+                    f"row {number} has no status",
+                    where=str(self._lines.path),
+                    mend="restore the file from a backup",
+                )
+        return [filled(row) for row in rows]
+
+    def append(self, row: Mapping[str, Any]) -> bool:
+        """Validates and writes a row; False if it was recorded before: an attempt has one row, besides follow-ups."""
+        checked = validate_model(dict(row), HistoryRow, where="history row")
+        data = checked.model_dump(mode="json")
+        return self._lines.append(data, unless=lambda rows: self._has(_key(data), rows))
+
+    def of_attempt(self, round_attempt_id: str) -> Row | None:
+        """The first row of an attempt."""
+        return next((row for row in self.rows() if row["round_attempt_id"] == round_attempt_id), None)
+
+    def publish(self) -> None:
+        """Rewrites `history.json` from the rows."""
+        atomic.write_text(self._array, json.dumps(self._lines.rows(), indent=1, ensure_ascii=False) + "\n")
+
+    def repair(self) -> bytes:
+        """Cuts off a torn last line; returns what it held."""
+        return self._lines.repair()
+
+    def torn(self) -> bytes:
+        return self._lines.torn()
+
+    def _has(self, key: tuple[str, str] | None, rows: Sequence[Row]) -> bool:
+        if len(rows) < self._indexed:
+            self._keys, self._indexed = set(), 0
+        self._keys.update(found for row in rows[self._indexed :] if (found := _key(row)) is not None)
+        self._indexed = len(rows)
+        return key in self._keys
+
+
+def _key(row: Row) -> tuple[str, str] | None:
+    """What may be recorded once only."""
+    status, branch, attempt = (row.get(name) for name in ("status", "branch", "round_attempt_id"))
+    if status in FOLLOW_UPS:
+        return str(status), str(branch)
+    return None if attempt is None else ("attempt", attempt)

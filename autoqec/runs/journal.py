@@ -1,0 +1,92 @@
+"""The journal of a round in flight: what is intended is on disk before anything is done, so that a restart goes on.
+
+A journal exists exactly while its round is in flight. What the round has reached is found by looking at the branch, the
+artifacts and the history; the journal adds what cannot be found there.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from autoqec.errors import AutoQECError
+from autoqec.io import atomic
+from autoqec.io.crash_points import fault_point
+from autoqec.io.validate import load_model
+from autoqec.layout import RunDir
+from autoqec.runner.schema import ComposeMode
+from autoqec.runs.names import RoundName
+
+
+class Journal(BaseModel):
+    """Round `round`, from its proposal on. parents: the commits that the branch starts from, the first one first.
+
+    config, commit_message: what the coder handed over. prepared: the worktree holds all parents. commit_sha: the code
+    commit. training: a runner was started. pointer_sha: the commit that adds the pointer. row: what history will say.
+    """
+
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+    run_id: str
+    round: int = Field(ge=1)
+    slug: str
+    round_attempt_id: str
+    hypothesis: str
+    fork_from: str | list[str]
+    compose_mode: ComposeMode | None
+    parents: list[str]
+    started_at: str
+    details: dict[str, Any] = Field(default_factory=dict)
+    prepared: bool = False
+    config: dict[str, Any] | None = None
+    commit_message: str | None = None
+    commit_sha: str | None = None
+    training: bool = False
+    pointer_sha: str | None = None
+    row: dict[str, Any] | None = None
+
+    @property
+    def name(self) -> RoundName:
+        return RoundName(self.run_id, self.round, self.slug)
+
+    @property
+    def ordered(self) -> list[str] | None:
+        return self.fork_from if isinstance(self.fork_from, list) else None
+
+
+class JournalFile:
+    """The journal of one round on disk."""
+
+    def __init__(self, files: RunDir, journal: Journal) -> None:
+        self.journal = journal
+        self._path = files.journal(journal.round)
+
+    def save(self, **facts: Any) -> None:
+        """Adds facts and makes them durable."""
+        self.journal = self.journal.model_copy(update=facts)
+        try:
+            atomic.write_text(self._path, json.dumps(self.journal.model_dump(mode="json"), indent=1) + "\n")
+        except OSError as error:
+            raise AutoQECError(
+                f"cannot be written: {error.strerror}",
+                where=str(self._path),
+                mend="free some space or make the folder writable, then run the same command again",
+            ) from error
+
+    def close(self) -> None:
+        """The round is over."""
+        fault_point("before closing the journal")
+        self._path.unlink(missing_ok=True)
+        fault_point("after closing the journal")
+
+
+def open_journals(files: RunDir) -> Iterator[JournalFile]:
+    """The rounds in flight, oldest first."""
+    found = [
+        path for path in files.in_flight.glob("round_*.json") if path.stem.removeprefix("round_").isdecimal()
+    ]
+    for path in sorted(found, key=lambda path: int(path.stem.removeprefix("round_"))):
+        yield JournalFile(files, load_model(path, Journal))

@@ -1,0 +1,125 @@
+"""A run as one archive: artifacts, reports, the branches as a git bundle, the environment, and the hash of every file."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from autoqec import __version__
+from autoqec.envs.environment import Environment
+from autoqec.envs.load import builtin_names, load_env
+from autoqec.errors import InputError
+from autoqec.io.hashing import sha256_file
+from autoqec.layout import PackageDir, RoundDir, RunDir
+from autoqec.runs.repository import base_ref
+from autoqec.runs.run import Run
+from autoqec.runs.tar_archive import pack
+
+FORMAT = 1
+
+
+class Manifest(BaseModel):
+    """`manifest.json`. files: SHA-256 by name, of all others. refs: what the bundle holds. env: its name or file."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    format: int
+    autoqec_version: str
+    run_id: str
+    env: str
+    env_hash: str
+    base_commit: str
+    refs: dict[str, str]
+    files: dict[str, str]
+
+
+def package_run(run: Run, target: Path) -> Manifest:
+    """Writes the archive, whole or not at all. Rounds in flight are left out: finish them first."""
+    if run.journals():
+        raise InputError(
+            "has rounds in flight", where=str(run.files.path), mend="let the run end, or resume it"
+        )
+    if not target.parent.is_dir():
+        raise InputError("is not a folder", where=str(target.parent), mend="make it first")
+    with tempfile.TemporaryDirectory(prefix=".autoqec-package-", dir=target.parent) as scratch:
+        stage = PackageDir(Path(scratch))
+        env = load_env(run.info.env)
+        name = _copy_env(env, run.info.env, stage)
+        refs = _bundle(run, stage)
+        files = {**_run_files(run.files), **_staged(stage)}
+        manifest = Manifest(
+            format=FORMAT,
+            autoqec_version=__version__,
+            run_id=run.run_id,
+            env=name,
+            env_hash=env.content_hash,
+            base_commit=run.info.base_commit,
+            refs=refs,
+            files={name: sha256_file(path) for name, path in sorted(files.items())},
+        )
+        stage.manifest.write_text(json.dumps(manifest.model_dump(), indent=1, ensure_ascii=False) + "\n")
+        draft = stage.path / "draft.tar.gz"
+        pack(draft, {**files, stage.manifest.name: stage.manifest})
+        draft.replace(target)
+    return manifest
+
+
+def _run_files(files: RunDir) -> dict[str, Path]:
+    """What a run folder holds for readers: no locks, no journals, no state of unfinished training."""
+    found = {}
+    for path in sorted(files.path.rglob("*")):
+        name = path.relative_to(files.path)
+        hidden = any(part.startswith(".") for part in name.parts) or name.parts[0] == files.in_flight.name
+        unfinished = path.name == RoundDir(path.parent).training_state.name
+        if path.is_file() and not path.is_symlink() and not hidden and not unfinished:
+            found[f"{PackageDir.RUN}/{name.as_posix()}"] = path
+    return found
+
+
+def _staged(stage: PackageDir) -> dict[str, Path]:
+    return {
+        path.relative_to(stage.path).as_posix(): path
+        for folder in (stage.env, stage.bundle)
+        for path in ([folder] if folder.is_file() else sorted(folder.rglob("*")))
+        if path.is_file()
+    }
+
+
+def _bundle(run: Run, stage: PackageDir) -> dict[str, str]:
+    git = run.repository.git
+    refs = {base_ref(run.run_id): run.info.base_commit}
+    for kind in ("exp", "quarantine"):
+        refs |= git.refs(f"refs/heads/{kind}/{run.run_id}/")
+    git("bundle", "create", "--quiet", str(stage.bundle.resolve()), *refs)
+    return refs
+
+
+def _copy_env(env: Environment, name: str, stage: PackageDir) -> str:
+    """The environment's file and those it refers to; a builtin one goes by its name."""
+    if name in builtin_names():
+        return name
+    source = Path(name)
+    stage.env.mkdir()
+    shutil.copyfile(source, stage.env / source.name)
+    words: list[Any] = [*re.split(r"[?&=]", env.spec.code.source), env.spec.noise.dem]
+    for word in words:
+        path = source.parent / str(word) if word else source
+        if not word or not path.is_file():
+            continue
+        if Path(str(word)).is_absolute() or not path.resolve().is_relative_to(source.parent.resolve()):
+            raise InputError(
+                f"refers to {word}, which lies outside its folder",
+                where=str(source),
+                mend="move the file beside the environment",
+            )
+        (stage.env / str(word)).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, stage.env / str(word))
+    if load_env(stage.env / source.name).content_hash != env.content_hash:
+        raise InputError("refers to files that the package misses", where=str(source))
+    return source.name

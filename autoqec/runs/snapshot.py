@@ -1,0 +1,84 @@
+"""What a round is a function of: the `RoundContext`, built anew from disk each time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from functools import cached_property
+
+from autoqec.decoders.dsl_schema import canonical_dict
+from autoqec.decoders.reference_p import reference_p
+from autoqec.envs.environment import Environment
+from autoqec.envs.load import load_env
+from autoqec.envs.seeds import derive_seed
+from autoqec.eval.pareto import read_front
+from autoqec.runs.history import FOLLOW_UPS
+from autoqec.runs.plan import Plan
+from autoqec.runs.run import Run
+from autoqec.search.proposal import BASELINE, BASELINE_CONFIG, Branch, EnvFacts, RoundContext, Row
+
+
+class Snapshots:
+    """Of one run; the environment is read once."""
+
+    def __init__(self, run: Run, plan: Plan) -> None:
+        self.run, self.plan = run, plan
+
+    @cached_property
+    def env(self) -> Environment:
+        return load_env(self.run.info.env)
+
+    @cached_property
+    def facts(self) -> EnvFacts:
+        p = reference_p(self.env)
+        return EnvFacts(self.env.spec, p, self.plan.profile, self.env.problem(p))
+
+    def context(self, number: int | None = None) -> RoundContext:
+        """For round `number`; by default the next one."""
+        rows = self.run.history.rows()
+        number = self.run.next_round() if number is None else number
+        return RoundContext(
+            env=self.facts,
+            seed=derive_seed("propose", self.run.run_id, number),
+            round=number,
+            rounds_planned=self.plan.rounds,
+            history=tuple(rounds_of(rows)),
+            pareto=tuple(row.model_dump(mode="json") for row in read_front(self.run.files.path)),
+            branches=self._branches(rows),
+            budget_left_s=self.seconds_left(),
+            memory_gb=self.plan.memory_gb,
+            checked_out=tuple(self.run.checked_out()),
+            refuse_over_budget=self.plan.refuse_over_budget,
+        )
+
+    def rounds_done(self) -> int:
+        return len(rounds_of(self.run.history.rows()))
+
+    def seconds_left(self) -> float | None:
+        """Of the run's budget. Only rounds count, so that a run may rest between two processes."""
+        if self.plan.budget_minutes is None:
+            return None
+        return 60.0 * self.plan.budget_minutes - sum(map(seconds_of, self.run.history.rows()))
+
+    def _branches(self, rows: Sequence[Row]) -> tuple[Branch, ...]:
+        there = {ref.removeprefix("refs/heads/") for ref in self.run.repository.git.refs("refs/heads/exp/")}
+        found = [Branch(BASELINE, (), canonical_dict(BASELINE_CONFIG))]
+        for row in rounds_of(rows):
+            branch, config, fork = row.get("branch"), row.get("dsl_config"), row.get("fork_from")
+            if branch in there and config is not None and fork is not None:
+                found.append(Branch(branch, (fork,) if isinstance(fork, str) else tuple(fork), config))
+        return tuple(found)
+
+
+def rounds_of(rows: Sequence[Row]) -> list[Row]:
+    """The rows of rounds, without those that reconciliation added."""
+    return [row for row in rows if row["status"] not in FOLLOW_UPS]
+
+
+def seconds_of(row: Row) -> float:
+    """From a round's proposal to its row, without what it lay between two processes; 0 where the clock was set back."""
+    started, finished = row.get("started_at"), row.get("finished_at")
+    if not started or not finished:
+        return 0.0
+    passed = datetime.fromisoformat(finished) - datetime.fromisoformat(started)
+    return max(passed.total_seconds() - float(row.get("rested_s") or 0.0), 0.0)

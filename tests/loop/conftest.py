@@ -1,8 +1,0 @@
-from __future__ import annotations
-
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parent))
-sys.path.insert(0, str(Path(__file__).parents[1] / "orchestration"))  # tiny_runs
-sys.path.insert(0, str(Path(__file__).parents[1] / "agents" / "fakes"))  # vendor

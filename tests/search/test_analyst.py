@@ -1,0 +1,158 @@
+"""The analyst: verdicts and words that the metrics support."""
+
+from __future__ import annotations
+
+import pytest
+
+from autoqec.agents.schemas import AnalystResponse
+from autoqec.agents.words_check import check_words
+from autoqec.search.analyst import Analysis, analyse, fills_gap, findings, kept_step
+
+GAIN = {
+    "status": "ok",
+    "reference_p": 0.005,
+    "ler_plain_classical": 0.0125,
+    "ler_predecoder": 0.0080,
+    "delta_ler": 0.0045,
+    "delta_ler_ci_low": 0.0031,
+    "delta_ler_ci_high": 0.0059,
+    "flops_per_syndrome": 2_476_192,
+    "n_params": 1983,
+    "train_wallclock_s": 145.0,
+    "train_batches_total": 585,
+    "train_loss_initial": 0.60,
+    "train_loss_mean_last_epoch": 0.45,
+    "training_note": "all steps done; kept step 432 of 585 (120 failures on the selection shots, untrained 150)",
+}
+NULL = GAIN | {
+    "ler_predecoder": 0.0121,
+    "delta_ler": 0.0004,
+    "delta_ler_ci_low": -0.0008,
+    "delta_ler_ci_high": 0.0016,
+}
+MEMBER = {"delta_vs_baseline_holdout": 0.004, "flops_per_syndrome": 2_476_192, "n_params": 1983}
+
+
+def response(**fields: str) -> AnalystResponse:
+    words = {"summary_1line": "it gains", "verdict": "candidate", "next_hypothesis_seed": "more"}
+    return AnalystResponse.model_validate(words | fields)
+
+
+def test_a_significant_gain_is_a_candidate_and_its_line_has_the_figures():
+    said = analyse(GAIN)
+    assert said.verdict == "candidate"
+    for figure in (
+        "0.0125 -> 0.008",
+        "p = 0.005",
+        "[0.0031, 0.0059]",
+        "ratio 1.56",
+        "2.48 MFLOP",
+        "1983 parameters",
+    ):
+        assert figure in said.summary_1line
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"delta_ler_ci_low": 0.0},
+        {"delta_ler_ci_low": -0.001},
+        {"delta_ler_ci_low": None},
+        {"status": "train_error"},
+    ],
+)
+def test_without_a_significant_gain_a_round_is_ignored(change):
+    assert analyse(GAIN | change).verdict == "ignore"
+
+
+def test_a_cheap_round_with_an_unproven_gain_fills_a_gap_of_the_front():
+    cheap = NULL | {"flops_per_syndrome": 20_000, "n_params": 5, "delta_ler": 0.002}
+    assert analyse(cheap, [MEMBER]).verdict == "candidate"
+    assert "gap" in analyse(cheap, [MEMBER]).summary_1line
+    assert not fills_gap(cheap, [])
+    assert not fills_gap(cheap | {"delta_ler": -0.002}, [MEMBER])
+    assert not fills_gap(cheap | {"status": "killed_by_safety"}, [MEMBER])
+    assert not fills_gap(NULL, [MEMBER])  # costs as much as a member that gains more
+    assert not fills_gap(cheap, [MEMBER, MEMBER | {"flops_per_syndrome": 19_000, "n_params": 4}])
+
+
+@pytest.mark.parametrize(
+    ("metrics", "word"),
+    [
+        ({"status": "compile_error", "status_reason": "unknown option"}, "refused"),
+        ({"status": "train_error", "status_reason": "the loss was NaN"}, "learning_rate"),
+        ({"status": "killed_by_safety", "status_reason": "nan_rate 0.40 > 0.01"}, "learning_rate"),
+        ({"status": "killed_by_safety", "status_reason": "a training batch needs 80 GB"}, "batch_size"),
+        ({"status": "killed_by_safety", "status_reason": "past its wall-clock limit"}, "fewer epochs"),
+        ({"status": "compose_conflict"}, "different options"),
+        (GAIN | {"over_budget": ["n_params 300000 > 200000"]}, "over budget"),
+        (GAIN | {"training_note": "no better state; kept step 0 of 585 (150 failures)"}, "untrained"),
+        (NULL | {"train_loss_mean_last_epoch": 0.599}, "never moved"),
+        (NULL, "loss moved but the LER did not"),
+        (
+            GAIN | {"training_note": "time budget of 480 s used up after 9 steps; kept step 9 of 9 (1)"},
+            "out of time",
+        ),
+        (GAIN | {"train_batches_total": 0, "train_loss_initial": None}, "without any training"),
+        (GAIN, "train it longer"),
+        (NULL | {"train_loss_initial": None, "train_batches_total": 0}, "another type"),
+    ],
+)
+def test_the_seed_names_what_stands_out(metrics, word):
+    assert word in analyse(metrics).next_hypothesis_seed
+    assert analyse(metrics).next_hypothesis_seed == next(findings(metrics))
+
+
+def test_the_kept_step_is_read_only_where_something_was_trained():
+    assert kept_step(GAIN) == 432
+    assert kept_step({"training_note": "epochs: 0", "train_batches_total": 0}) is None
+    assert kept_step({}) is None
+
+
+@pytest.mark.parametrize("summary", [
+    "the LER falls by 36% from 0.0125 to 0.008, a ratio of 1.56",
+    "delta is 0.0045 (0.0031 .. 0.0059) at 2.5M FLOPs and 1,983 params on surface_d5 with osd-10",
+    "trained 145 s, 4.5e-3 lower",
+    "no figures at all",
+])  # fmt: skip
+def test_words_with_figures_of_the_metrics_stay_as_they_are(summary):
+    said = response(summary_1line=summary)
+    assert check_words(said, GAIN) == Analysis(**said.model_dump())
+
+
+@pytest.mark.parametrize("summary", [
+    "the LER falls by 50%",
+    "a ratio of 2.1 at last",
+    "delta is 0.0145",
+    "only 900 parameters",
+    "0.025 MFLOP",
+])  # fmt: skip
+def test_a_figure_without_support_is_replaced_and_recorded(summary):
+    checked = check_words(response(summary_1line=summary), GAIN)
+    assert checked.summary_1line == analyse(GAIN).summary_1line
+    assert checked.next_hypothesis_seed == "more"
+    assert len(checked.corrections) == 1
+    assert "no metric supports" in checked.corrections[0]
+
+
+@pytest.mark.parametrize(("verdict", "metrics"), [("candidate", NULL), ("ignore", GAIN)])
+def test_a_verdict_that_the_metrics_do_not_give_is_corrected(verdict, metrics):
+    checked = check_words(response(verdict=verdict), metrics)
+    assert checked.verdict == analyse(metrics).verdict != verdict
+    assert checked.corrections[0].startswith(f"verdict {verdict} -> ")
+    assert checked.summary_1line == "it gains"
+
+
+def test_a_seed_may_name_sizes_to_try_but_not_invent_measurements():
+    tries = response(next_hypothesis_seed="try 12 iterations and a width of 32")
+    assert check_words(tries, GAIN) == Analysis(**tries.model_dump())
+    claims = response(next_hypothesis_seed="Since the gain was 80%, try 12 iterations")
+    checked = check_words(claims, GAIN)
+    assert checked.next_hypothesis_seed == next(findings(GAIN))
+    assert "80%" in checked.corrections[0]
+
+
+def test_figures_of_the_config_count_as_known():
+    said = response(summary_1line="8 iterations were enough")
+    assert check_words(said, GAIN).corrections
+    assert not check_words(said, GAIN, config={"neural_bp": {"iterations": 8}}).corrections
