@@ -1,4 +1,4 @@
-"""The exception tree. Every user-facing error says what is wrong, where, and how to mend it.
+"""The exception tree. Every user-facing error says what is wrong, where, and a hint what to do about it.
 
 ::
 
@@ -17,20 +17,20 @@ class AutoQECError(Exception):
     Args:
         what: the problem, with the offending value.
         where: the file, field path, flag or object it was found in.
-        mend: what to do about it.
+        hint: what to do about it.
     """
 
     exit_code = 1
 
-    def __init__(self, what: str, *, where: str | None = None, mend: str | None = None) -> None:
+    def __init__(self, what: str, *, where: str | None = None, hint: str | None = None) -> None:
         self.what = what
         self.where = where
-        self.mend = mend
-        super().__init__(what, where, mend)
+        self.hint = hint
+        super().__init__(what, where, hint)
 
     def __str__(self) -> str:
         place = f"{self.where}: " if self.where else ""
-        return f"{place}{self.what}" + (f"\n  mend: {self.mend}" if self.mend else "")
+        return f"{place}{self.what}" + (f"\n  hint: {self.hint}" if self.hint else "")
 
 
 class InputError(AutoQECError):

@@ -42,7 +42,7 @@ MARKER = "autoqec-setup.json"
 CHECKED_IMPORTS = (
     "click ldpc numba numpy pydantic pymatching rich scipy sinter stim torch yaml autoqec pytest"
 )
-INDEX_MEND = "check that the package index can be reached (pip's own settings say which one), and run again"
+INDEX_HINT = "check that the package index can be reached (pip's own settings say which one), and run again"
 
 
 def newer_python(version: Sequence[int], *, oldest: Sequence[int] = OLDEST) -> str | None:
@@ -61,7 +61,7 @@ def newer_python(version: Sequence[int], *, oldest: Sequence[int] = OLDEST) -> s
     asked, have = ".".join(map(str, oldest)), ".".join(map(str, version[:3]))
     raise SetupError(
         f"Python {asked} or newer is needed; {sys.executable} is {have}",
-        mend=f"install Python {asked} or newer; if it is not python3, name it: make setup PYTHON=python3.12",
+        hint=f"install Python {asked} or newer; if it is not python3, name it: make setup PYTHON=python3.12",
     )
 
 
@@ -72,7 +72,7 @@ def require_venv_module() -> None:
     if lacking:
         raise SetupError(
             f"{sys.executable} has no {' and no '.join(lacking)} module, so it cannot make .venv",
-            mend="install it (Debian and Ubuntu: the package python3-venv, or python3.12-venv and so on)",
+            hint="install it (Debian and Ubuntu: the package python3-venv, or python3.12-venv and so on)",
         )
 
 
@@ -150,7 +150,7 @@ def pinned(root: Path, names: Sequence[str]) -> dict[str, str]:
     if lacking := [name for name in names if name not in versions]:
         raise SetupError(
             f"constraints.txt does not pin {', '.join(lacking)}",
-            mend="restore it: git checkout constraints.txt",
+            hint="restore it: git checkout constraints.txt",
         )
     return {name: versions[name] for name in names}
 
@@ -165,7 +165,7 @@ def set_up(root: Path, *, from_source: bool) -> None:
             return
         venv = root / ".venv"
         if venv.is_symlink():
-            raise SetupError(f"{venv} is a link; set-up manages its own folder only", mend="remove the link")
+            raise SetupError(f"{venv} is a link; set-up manages its own folder only", hint="remove the link")
         marker = read_marker(venv) or {}
         owned = todo == "create" or bool(marker.get("owned"))
         if todo == "rebuild":
@@ -181,7 +181,7 @@ def set_up(root: Path, *, from_source: bool) -> None:
             steps.run(
                 f"making .venv with Python {platform.python_version()}",
                 [base, "-m", "venv", venv],
-                mend="remove .venv, check that the disk is not full, and run again",
+                hint="remove .venv, check that the disk is not full, and run again",
             )
         write_marker(venv, state="installing", **origin)
         built = install(steps, root, from_source=from_source)
@@ -202,13 +202,13 @@ def install(steps: Steps, root: Path, *, from_source: bool) -> list[str]:
     cache = source_wheels.wheel_cache()
 
     torch = f"torch=={versions['torch']}"
-    steps.run(f"installing {torch}", [*pip, "install", torch, *pins], mend=INDEX_MEND)
+    steps.run(f"installing {torch}", [*pip, "install", torch, *pins], hint=INDEX_HINT)
 
     built = list(source_wheels.PACKAGES) if from_source else []
     if from_source:
         wheels = [source_wheels.build(steps, pip, name, versions, cache, forced=True) for name in built]
         command = [*pip, "install", "--no-deps", "--force-reinstall", *map(str, wheels)]
-        steps.run("installing the built wheels", command, mend="remove .venv and run again")
+        steps.run("installing the built wheels", command, hint="remove .venv and run again")
 
     def project() -> list[str]:
         found = ["--find-links", str(cache)] if cache.is_dir() else []
@@ -220,12 +220,12 @@ def install(steps: Steps, root: Path, *, from_source: bool) -> list[str]:
         tail = steps.tail()
         built = source_wheels.without_wheel(steps, pip, versions, cache)
         if not built:
-            raise SetupError(f"{label} failed; all output is in {steps.log}", mend=INDEX_MEND, tail=tail)
+            raise SetupError(f"{label} failed; all output is in {steps.log}", hint=INDEX_HINT, tail=tail)
         for name in built:
             source_wheels.build(steps, pip, name, versions, cache, forced=False)
-        steps.run(label, project(), mend=INDEX_MEND)
+        steps.run(label, project(), hint=INDEX_HINT)
     imports = f"import {CHECKED_IMPORTS.replace(' ', ', ')}"
-    steps.run("checking that all of it loads", [python, "-c", imports], mend="remove .venv and run again")
+    steps.run("checking that all of it loads", [python, "-c", imports], hint="remove .venv and run again")
     return built
 
 
@@ -234,7 +234,7 @@ def _remove(venv: Path, *, owned: bool) -> None:
 
     if not owned:
         raise SetupError(
-            f"{venv} was not made by this set-up and has no working Python", mend="move it away and run again"
+            f"{venv} was not made by this set-up and has no working Python", hint="move it away and run again"
         )
     print(
         "the earlier .venv is unfinished, or was made by another Python or in another folder: making it anew"

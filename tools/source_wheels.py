@@ -101,24 +101,24 @@ def build(
         if " " in str(work):
             raise SetupError(
                 f"the temporary folder has a space in its name ({work})",
-                mend="set TMPDIR to a folder without one",
+                hint="set TMPDIR to a folder without one",
             )
         out = work / "out"
         make = [*pip, "wheel", "--no-deps", "--no-cache-dir", "--no-binary", package, "-w", str(out)]
         command = [*make, f"{package}=={version}"]
         sources = fetch_source(steps, pip, package, version, work)
         label = f"building {package} {version}"
-        mend = "read the compiler's message above; a C++20 compiler and 2 GB of memory are needed"
+        hint = "read the compiler's message above; a C++20 compiler and 2 GB of memory are needed"
         if package == "stim":
             setup = sources / "setup.py"
             setup.write_text(_PARALLEL_SETUP + setup.read_text())
             if not steps.attempt(label, [*make, str(sources)], env={"AUTOQEC_BUILD_JOBS": str(build_jobs())}):
-                steps.run(f"{label} in the plain way", command, mend=mend)
+                steps.run(f"{label} in the plain way", command, hint=hint)
         else:
             plain = not forced and git_hosts_answer(sources)
             if not (plain and steps.attempt(label, command)):
                 stim = fetch_source(steps, pip, "stim", versions["stim"], work)
-                steps.run(f"{label} without a git host", command, mend=mend, env=offline_env(stim, work))
+                steps.run(f"{label} without a git host", command, hint=hint, env=offline_env(stim, work))
         return _keep(next(out.glob("*.whl")), cache)
 
 
@@ -130,7 +130,7 @@ def fetch_source(steps: Steps, pip: Sequence[str], package: str, version: str, w
     steps.run(
         f"fetching the source of {package} {version}",
         command,
-        mend="check that the package index can be reached (pip's own settings say which one), and run again",
+        hint="check that the package index can be reached (pip's own settings say which one), and run again",
     )
     shutil.unpack_archive(next(folder.glob("*.tar.gz")), folder)
     return next(path for path in folder.iterdir() if path.is_dir())
@@ -175,7 +175,7 @@ def require_compiler(environ: Mapping[str, str] = os.environ) -> None:
     if not any(shutil.which(name) for name in names):
         raise SetupError(
             f"a package must be built from source, and no C++ compiler was found ({', '.join(names)})",
-            mend="install one (Debian, Ubuntu: package g++; Fedora: gcc-c++; macOS: xcode-select --install)",
+            hint="install one (Debian, Ubuntu: package g++; Fedora: gcc-c++; macOS: xcode-select --install)",
         )
 
 
@@ -187,7 +187,7 @@ def _require_writable(cache: Path) -> None:
     except OSError as error:
         raise SetupError(
             f"the folder for built wheels cannot be written: {error}",
-            mend="set AUTOQEC_CACHE to a folder that can",
+            hint="set AUTOQEC_CACHE to a folder that can",
         ) from error
 
 

@@ -1,4 +1,4 @@
-"""Runs the commands of the set-up: a line per step with its time, all output in a log, errors with a mend."""
+"""Runs the commands of the set-up: a line per step with its time, all output in a log, errors with a hint."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ TAIL_LINES = 25
 
 
 class SetupError(Exception):
-    """Set-up cannot go on: `what` happened, how to `mend` it, and the end of the failed command's output."""
+    """Set-up cannot go on: `what` happened, a `hint` what to do, and the end of the failed command's output."""
 
-    def __init__(self, what: str, *, mend: str, tail: str = "") -> None:
+    def __init__(self, what: str, *, hint: str, tail: str = "") -> None:
         super().__init__(what)
         self.what = what
-        self.mend = mend
+        self.hint = hint
         self.tail = tail
 
     def __str__(self) -> str:
         shown = f"{self.tail}\n\n" if self.tail else ""
-        return f"{shown}error: set-up: {self.what}\n  mend: {self.mend}"
+        return f"{shown}error: set-up: {self.what}\n  hint: {self.hint}"
 
 
 class Steps:
@@ -63,11 +63,11 @@ class Steps:
         return code == 0
 
     def run(
-        self, label: str, argv: Sequence[str | Path], *, mend: str, env: Mapping[str, str] | None = None
+        self, label: str, argv: Sequence[str | Path], *, hint: str, env: Mapping[str, str] | None = None
     ) -> None:
         """Run one command that must succeed."""
         if not self.attempt(label, argv, env=env):
-            raise SetupError(f"{label} failed; all output is in {self.log}", mend=mend, tail=self.tail())
+            raise SetupError(f"{label} failed; all output is in {self.log}", hint=hint, tail=self.tail())
 
     def tail(self) -> str:
         lines = self.log.read_text(errors="replace").splitlines()

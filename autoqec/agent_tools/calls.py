@@ -59,13 +59,13 @@ async def call_cli(
         raise AutoQECError(
             f"ran past {deadline_s:g} s and was ended, with all that it had started",
             where=where,
-            mend="allow more time, or ask for less work",
+            hint="allow more time, or ask for less work",
         )
     if len(answer) > ANSWER_BYTES:
         raise AutoQECError(
             f"answers more than {ANSWER_BYTES} bytes",
             where=where,
-            mend="run it in a shell, with --json into a file, and read what you need of it",
+            hint="run it in a shell, with --json into a file, and read what you need of it",
         )
     try:
         return json.loads(answer)
@@ -75,7 +75,7 @@ async def call_cli(
 
 
 def _own_error(message: str) -> str | None:
-    """The error that the command line printed, with its mend, without what came before it."""
+    """The error that the command line printed, with its hint, without what came before it."""
     _, found, text = f"\n{message}".rpartition("\nerror: ")
     return text if found else None
 

@@ -35,7 +35,7 @@ def install(dest: Path, *, force: bool = False) -> Installation:
         InputError: files of the user stand in the way and `force` is not set; nothing was written then.
     """
     if not dest.is_dir():
-        raise InputError(f"{dest} is not a folder", where="--dest", mend="make it first")
+        raise InputError(f"{dest} is not a folder", where="--dest", hint="make it first")
     installed = _read_object(dest / RECORD)
     files = project_files()
     record = {name: sha256_bytes(data) for name, data in files.items()}
@@ -46,7 +46,7 @@ def install(dest: Path, *, force: bool = False) -> Installation:
         raise InputError(
             f"not AutoQEC's, or changed since it was installed: {', '.join(changed)}",
             where=str(dest),
-            mend="move these files away, or overwrite them with --force; nothing was written",
+            hint="move these files away, or overwrite them with --force; nothing was written",
         )
     wrote = [name for name, state in states.items() if state != "same"]
     try:
@@ -56,7 +56,9 @@ def install(dest: Path, *, force: bool = False) -> Installation:
             atomic.write_bytes(dest / RECORD, pretty(record))
     except OSError as error:
         raise InputError(
-            f"cannot write: {error.strerror}", where=str(error.filename or dest), mend="mend it and run again"
+            f"cannot write: {error.strerror}",
+            where=str(error.filename or dest),
+            hint="make it writable and run again",
         ) from error
     return Installation(wrote, [name for name in states if name not in wrote])
 
@@ -75,7 +77,9 @@ def _with_servers(dest: Path) -> tuple[bytes, State]:
     found = {} if _read(dest, MCP_FILE) is None else _read_object(dest / MCP_FILE)
     servers = found.get("mcpServers", {})
     if not isinstance(servers, dict):
-        raise InputError("mcpServers is not a mapping", where=str(dest / MCP_FILE), mend="mend or remove it")
+        raise InputError(
+            "mcpServers is not a mapping", where=str(dest / MCP_FILE), hint="repair or remove it"
+        )
     known = {name: servers[name] for name in MCP_SERVERS if name in servers}
     state: State = "same" if known == MCP_SERVERS else "changed" if known else "write"
     return pretty({**found, "mcpServers": {**servers, **MCP_SERVERS}}), state
@@ -86,10 +90,10 @@ def _read(dest: Path, name: str) -> bytes | None:
     path = dest / name
     for folder in reversed(path.relative_to(dest).parents):
         if (dest / folder).exists() and not (dest / folder).is_dir():
-            raise InputError("is not a folder", where=str(dest / folder), mend="move it away")
+            raise InputError("is not a folder", where=str(dest / folder), hint="move it away")
     if not path.exists() and not path.is_symlink():
         return None
-    return read_regular(path, limit=_LIMIT, mend="move it away")
+    return read_regular(path, limit=_LIMIT, hint="move it away")
 
 
 def _read_object(path: Path) -> dict[str, Any]:
@@ -98,8 +102,8 @@ def _read_object(path: Path) -> dict[str, Any]:
     try:
         text = read_regular(path, limit=_LIMIT).decode()
     except UnicodeDecodeError as error:
-        raise InputError("is not text", where=str(path), mend="mend or remove it") from error
+        raise InputError("is not text", where=str(path), hint="repair or remove it") from error
     data = parse_json(text, where=str(path))
     if not isinstance(data, dict):
-        raise InputError("is not a JSON object", where=str(path), mend="mend or remove it")
+        raise InputError("is not a JSON object", where=str(path), hint="repair or remove it")
     return data

@@ -50,7 +50,7 @@ class Desk:
     async def answer(self, name: str, given: dict[str, Any]) -> Any:
         if name not in TOOLS:
             raise InputError(
-                f"there is no tool {name[:100]!r}", where=NAME, mend=f"tools: {', '.join(TOOLS)}"
+                f"there is no tool {name[:100]!r}", where=NAME, hint=f"tools: {', '.join(TOOLS)}"
             )
         tool = TOOLS[name]
         arguments = validate_model(given, tool.arguments, where=name)

@@ -32,7 +32,7 @@ class Workspace:
     def at(cls, folder: Path) -> Workspace:
         if not folder.is_dir():
             raise InputError(
-                f"{folder} is not a folder", where="--root", mend="give the folder that holds runs/"
+                f"{folder} is not a folder", where="--root", hint="give the folder that holds runs/"
             )
         return cls(folder.resolve())
 
@@ -46,7 +46,7 @@ class Workspace:
             raise InputError(
                 f"{given[:200]!r} is outside the workspace",
                 where=where,
-                mend="give a path below the server's --root, without leaving it by .. or by a link",
+                hint="give a path below the server's --root, without leaving it by .. or by a link",
             )
         return path
 
@@ -59,7 +59,7 @@ class Workspace:
             raise InputError(
                 f"{given[:200]!r} is neither a builtin environment nor a file of the workspace",
                 where=where,
-                mend=f"builtin: {', '.join(sorted(builtin_environments()))}",
+                hint=f"builtin: {', '.join(sorted(builtin_environments()))}",
             )
         spec = load_model(path, EnvSpec)
         for field, reference in (("code.source", spec.code.source), ("noise.dem", spec.noise.dem)):
@@ -94,6 +94,6 @@ class Workspace:
             raise InputError(
                 f"a round cannot be written to {given[:200]!r}",
                 where=where,
-                mend="give a new folder such as runs/my-round, not a hidden one and not one with other files",
+                hint="give a new folder such as runs/my-round, not a hidden one and not one with other files",
             )
         return path

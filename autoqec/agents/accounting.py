@@ -95,7 +95,7 @@ class Ledger:
                 raise RoleFailure(
                     "budget",
                     f"a call of the {role} may cost ${usd_of(nano):.2f}, and ${usd_of(max(0, granted)):.2f} of the budget is left",
-                    mend="raise the budget, or choose a cheaper model",
+                    hint="raise the budget, or choose a cheaper model",
                 )
             call = str(uuid4())
             row: dict[str, Any] = {"event": "reserve", "call": call, "round": round, "role": role}

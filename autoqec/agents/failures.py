@@ -35,14 +35,14 @@ class RoleFailure(AutoQECError):
         what: str,
         *,
         where: str | None = None,
-        mend: str | None = None,
+        hint: str | None = None,
         said: str = "",
         usage: Usage | None = None,
         cost: int | None = None,
         charged: bool = False,
         retry_after_s: float | None = None,
     ) -> None:
-        super().__init__(what, where=where, mend=mend)
+        super().__init__(what, where=where, hint=hint)
         self.kind: Kind = kind
         self.said = said
         self.usage = usage

@@ -15,9 +15,9 @@ def split_front_matter(text: str, *, where: str) -> tuple[dict[str, Any], str]:
     block, found, body = text.removeprefix(_LINE).partition(f"\n{_LINE}")
     if not text.startswith(_LINE) or not found:
         raise InputError(
-            "has no front matter", where=where, mend="begin the file with a YAML block between two lines ---"
+            "has no front matter", where=where, hint="begin the file with a YAML block between two lines ---"
         )
     data = parse_yaml(f"{block}\n", where=where)
     if not isinstance(data, dict):
-        raise InputError("the front matter is not a mapping", where=where, mend="write `key: value` lines")
+        raise InputError("the front matter is not a mapping", where=where, hint="write `key: value` lines")
     return data, body.lstrip("\n")

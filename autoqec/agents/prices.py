@@ -106,6 +106,6 @@ class Prices:
             raise InputError(
                 f"the price of model {model!r} is not known, so no cap in USD can be kept",
                 where="prices",
-                mend="name a model of autoqec/agents/prices.yaml, or give its price in a file of that layout by AUTOQEC_PRICES",
+                hint="name a model of autoqec/agents/prices.yaml, or give its price in a file of that layout by AUTOQEC_PRICES",
             )
         return price

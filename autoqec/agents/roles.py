@@ -225,6 +225,6 @@ def repair_prompt(context: str, failure: RoleFailure) -> str:
         parts.append(fences.fence("your last answer", failure.said, limit=6_000))
     parts.append(fences.fence("why it was refused", failure.what, limit=2_000))
     parts.append(
-        "Answer the task above again, mended: one JSON object of the required form, and nothing else."
+        "Answer the task above again, corrected: one JSON object of the required form, and nothing else."
     )
     return "\n\n".join(parts)

@@ -61,6 +61,6 @@ def _deadline(environ: Mapping[str, str]) -> float | None:
         seconds = math.nan
     if not 0 < seconds < math.inf:
         raise InputError(
-            f"{text[:40]!r} is not a time", where="AUTOQEC_ROLE_DEADLINE_S", mend="give seconds, as in 300"
+            f"{text[:40]!r} is not a time", where="AUTOQEC_ROLE_DEADLINE_S", hint="give seconds, as in 300"
         )
     return seconds

@@ -25,7 +25,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "diagnose": ("diagnose", "Find why a round, or the rounds of a run, went wrong."),
     "doctor": (
         "doctor",
-        "Check this machine: versions, hardware, optional parts, and how to mend what is missing.",
+        "Check this machine: versions, hardware, optional parts, and how to fix what is missing.",
     ),
     "env": ("env", "List, show and validate environments."),
     "export": ("export", "Export a round's predecoder as ONNX or safetensors."),
@@ -36,7 +36,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "package-run": ("package_run", "Pack a run into one archive."),
     "pareto": ("pareto", "Show the Pareto fronts of runs."),
     "power": ("power", "Count the shots that a gain takes to be seen."),
-    "reconcile": ("reconcile", "Mend what a crash or a hand left in a run."),
+    "reconcile": ("reconcile", "Repair a run after a crash or manual edits."),
     "replay": ("replay", "Train a recorded round again and compare."),
     "review": ("review", "Look back on a run: what it tried, gained, repeated and spent."),
     "run": ("run", "Discover predecoders: the research loop, with a language model or without."),

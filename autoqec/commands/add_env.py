@@ -61,13 +61,13 @@ def command(out: Path, no_input: bool, force: bool, **flags: Any) -> None:
     from autoqec.io.strict_yaml import dump_yaml
 
     if out.suffix not in (".yaml", ".yml"):
-        raise InputError(f"{out.name!r} is not a YAML file name", where="--out", mend="end it in .yaml")
+        raise InputError(f"{out.name!r} is not a YAML file name", where="--out", hint="end it in .yaml")
     if out.exists() and not force:
         raise InputError(
-            f"{out} exists", where="--out", mend="choose another name, or overwrite it with --force"
+            f"{out} exists", where="--out", hint="choose another name, or overwrite it with --force"
         )
     if not out.parent.is_dir():
-        raise InputError(f"folder {out.parent} does not exist", where="--out", mend="make it first")
+        raise InputError(f"folder {out.parent} does not exist", where="--out", hint="make it first")
     root = out.resolve().parent
     composed = _Composer(flags, root, ask=not no_input).compose(default_name=out.stem)
     env = Environment(composed, root=root, origin=str(out))

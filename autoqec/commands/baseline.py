@@ -60,7 +60,7 @@ def command(
 
     for path in (csv_path, plot_path):
         if path is not None and not path.parent.is_dir():
-            raise InputError(f"folder {path.parent} does not exist", where=str(path), mend="make it first")
+            raise InputError(f"folder {path.parent} does not exist", where=str(path), hint="make it first")
     environment = load_env(env)
     spec = environment.spec
     plain = plain_backend(environment)
@@ -123,13 +123,13 @@ def command(
 def _check_sweep(sweep: list[float], environment: object) -> None:
     for p in sweep:
         if not 0 < p <= 0.5:
-            raise InputError(f"{p} is not a physical error rate", where="--p", mend="give 0 < p <= 0.5")
+            raise InputError(f"{p} is not a physical error rate", where="--p", hint="give 0 < p <= 0.5")
     spec = environment.spec  # type: ignore[attr-defined]
     if environment.source.is_noisy and sweep != spec.noise.p:  # type: ignore[attr-defined]
         raise InputError(
             f"{spec.name} carries its own noise, so p = {sweep} cannot act on it",
             where="--p",
-            mend=f"leave --p out; its results are labelled p = {spec.noise.p[0]}",
+            hint=f"leave --p out; its results are labelled p = {spec.noise.p[0]}",
         )
 
 

@@ -27,7 +27,7 @@ def command(config_yaml: Path, env_name: str, as_json: bool) -> None:
         raise InputError(
             "a tier-2 config holds code, which only runs inside a round's sandbox",
             where=str(config_yaml),
-            mend="run it with run-round: the cost is in its metrics.json",
+            hint="run it with run-round: the cost is in its metrics.json",
         )
     env = load_env(env_name)
     problem = env.problem(env.spec.noise.p[0])

@@ -49,7 +49,7 @@ def command(
 
     (choice, *more) = choose([decoder_name], (0,), where="--decoder")
     if more:
-        raise InputError(f"{decoder_name!r} names several decoders", where="--decoder", mend="give one")
+        raise InputError(f"{decoder_name!r} names several decoders", where="--decoder", hint="give one")
     dem = parse_dem(dem_path, where="--dem")
     decoder = decoder_for_dem(choice, dem)
     # Stim names observables apart from detectors in the dets format and writes them there unasked.
@@ -90,7 +90,7 @@ def _read(path: str, form: str, n_detectors: int, n_observables: int) -> Any:
             raise InputError(
                 f"file {path} does not exist",
                 where="--in",
-                mend="give recorded shots, or - for standard input",
+                hint="give recorded shots, or - for standard input",
             )
         try:
             return stim.read_shot_data_file(
@@ -107,5 +107,5 @@ def _read(path: str, form: str, n_detectors: int, n_observables: int) -> Any:
                 + (f" and {n_observables} observables" if n_observables else "")
                 + f": {str(error).strip().splitlines()[0]}",
                 where=f"--in {path}",
-                mend="check --in-format, and that the shots come from this very model",
+                hint="check --in-format, and that the shots come from this very model",
             ) from error

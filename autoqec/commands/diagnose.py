@@ -35,7 +35,7 @@ def command(folder: Path, env_name: str | None, out: Path | None, as_json: bool)
     if is_run(folder):
         if out is not None:
             raise InputError(
-                "a run has no one config to write", where="--out", mend="give the folder of one round"
+                "a run has no one config to write", where="--out", hint="give the folder of one round"
             )
         found = diagnose_run(folder, env=env_name)
         if as_json:
@@ -61,7 +61,7 @@ def _write(path: Path, patch: Patch) -> None:
 
     if path.exists() or not path.parent.is_dir():
         problem = "is there already" if path.exists() else f"folder {path.parent} does not exist"
-        raise InputError(problem, where=str(path), mend="choose a new file in a folder that exists")
+        raise InputError(problem, where=str(path), hint="choose a new file in a folder that exists")
     atomic.write_text(path, dump_yaml(patch.config))
 
 

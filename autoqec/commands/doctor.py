@@ -1,4 +1,4 @@
-"""`autoqec doctor`: what this machine has, what is missing, and the mend for it."""
+"""`autoqec doctor`: what this machine has, what is missing, and a hint how to fix it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
 def command(as_json: bool) -> None:
-    """Check this machine: versions, hardware, optional parts, and how to mend what is missing.
+    """Check this machine: versions, hardware, optional parts, and how to fix what is missing.
 
     Exit code 1 when a part that AutoQEC needs is broken. A warning is something it can do without.
     """
@@ -35,7 +35,7 @@ def command(as_json: bool) -> None:
         _print_lines(checks)
     if not as_json:
         count = Counter(check.status for check in checks)
-        verdict = "AutoQEC can run here" if ok else "AutoQEC cannot run here until what failed is mended"
+        verdict = "AutoQEC can run here" if ok else "AutoQEC cannot run here until what failed is fixed"
         click.echo(f"{verdict}: {count['ok']} ok, {count['warn']} warnings, {count['fail']} failed")
     sys.exit(0 if ok else 1)
 
@@ -48,11 +48,11 @@ def _print_table(checks: Sequence[Check]) -> None:
 
     colour = {"ok": "green", "warn": "yellow", "fail": "bold red"}
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
-    for heading in ("check", "", "found", "mend"):
+    for heading in ("check", "", "found", "hint"):
         table.add_column(heading, overflow="fold")
     for check in checks:
         status = Text(check.status, style=colour[check.status])
-        table.add_row(check.name, status, Text(check.detail), Text(check.mend or ""))
+        table.add_row(check.name, status, Text(check.detail), Text(check.hint or ""))
     Console(highlight=False).print(table)
 
 
@@ -60,5 +60,5 @@ def _print_lines(checks: Sequence[Check]) -> None:
     width = max(len(check.name) for check in checks)
     for check in checks:
         click.echo(f"{check.status:<4}  {check.name:<{width}}  {check.detail}")
-        if check.mend:
-            click.echo(f"      {'':<{width}}  mend: {check.mend}")
+        if check.hint:
+            click.echo(f"      {'':<{width}}  hint: {check.hint}")

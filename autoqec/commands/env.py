@@ -153,14 +153,14 @@ def _write_diagram(environment: Any, p: float, path: Path) -> None:
         raise InputError(
             f"cannot draw into {path.name!r}",
             where="--diagram",
-            mend="give a file that ends in .svg or .html",
+            hint="give a file that ends in .svg or .html",
         )
     circuit = environment.circuit(p)
     if circuit is None:
         raise InputError(
             f"{environment.spec.name} is a detector error model and has no circuit to draw",
             where="--diagram",
-            mend="draw its matching graph with stim diagram --type match-graph-svg",
+            hint="draw its matching graph with stim diagram --type match-graph-svg",
         )
     try:
         atomic.write_text(path, str(circuit.diagram(kinds[path.suffix])))

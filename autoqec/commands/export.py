@@ -30,14 +30,14 @@ def command(round_dir: Path, env_name: str, onnx: Path | None, safetensors: Path
     from autoqec.layout import RoundDir
 
     if onnx is None and safetensors is None:
-        raise InputError("nothing to export", where="export", mend="give --onnx FILE or --safetensors FILE")
+        raise InputError("nothing to export", where="export", hint="give --onnx FILE or --safetensors FILE")
     env = load_env(env_name)
     info, state = checkpoint.read(RoundDir(round_dir).checkpoint)
     if info.env_hash != env.content_hash:
         raise InputError(
             f"the checkpoint belongs to {info.env_name}, or to another version of {env.spec.name}",
             where="--env",
-            mend="give the environment that the round was trained on",
+            hint="give the environment that the round was trained on",
         )
     if safetensors is not None:
         to_safetensors(info, state, safetensors)

@@ -33,7 +33,7 @@ def parents_of(given: Sequence[str]) -> str | list[str] | None:
             raise InputError(
                 f"{name!r} is no branch",
                 where="--fork-from",
-                mend="give a name; for a compose round, repeat the option, or give a JSON list: "
+                hint="give a name; for a compose round, repeat the option, or give a JSON list: "
                 """'["exp/<run_id>/01-a", "exp/<run_id>/02-b"]'""",
             )
     if not names and not is_list:
@@ -50,7 +50,7 @@ def commit_of(code_cwd: Path) -> str:
         raise InputError(
             "is not the top of a git checkout with a commit, so that the round would have none",
             where=f"--code-cwd {code_cwd}",
-            mend="give the worktree that the branch is checked out in",
+            hint="give the worktree that the branch is checked out in",
         )
     return commit
 

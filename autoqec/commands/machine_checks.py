@@ -32,12 +32,12 @@ LOAD_TIMEOUT_S = 120.0
 
 @dataclass(frozen=True)
 class Check:
-    """One line of the report; a `mend` goes with every status but "ok"."""
+    """One line of the report; a `hint` goes with every status but "ok"."""
 
     name: str
     status: Status
     detail: str
-    mend: str | None = None
+    hint: str | None = None
 
 
 @dataclass(frozen=True)
@@ -145,8 +145,8 @@ def _hardware() -> Iterator[Check]:
     )
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     little = memory < LITTLE_MEMORY
-    mend = "train with smaller batches, or on a machine with more memory" if little else None
-    yield Check("memory", "warn" if little else "ok", f"{memory / GIB:.1f} GiB", mend)
+    hint = "train with smaller batches, or on a machine with more memory" if little else None
+    yield Check("memory", "warn" if little else "ok", f"{memory / GIB:.1f} GiB", hint)
 
 
 def _cpu_model() -> str:
@@ -175,17 +175,17 @@ def _git() -> Iterator[Check]:
 def _sandbox() -> Iterator[Check]:
     reports = [tiers.probe(tier) for tier in tiers.TIERS if tier.confines]
     holds = [report for report in reports if report.available]
-    mend = "install bubblewrap (Debian and Ubuntu: apt-get install bubblewrap), or use Linux 5.13 or newer"
+    hint = "install bubblewrap (Debian and Ubuntu: apt-get install bubblewrap), or use Linux 5.13 or newer"
     if holds:
         yield Check("sandbox", "ok", f"untrusted code runs in: {holds[0].name}")
     else:
-        yield Check("sandbox", "warn", "none: untrusted code is not confined, and reports say so", mend)
+        yield Check("sandbox", "warn", "none: untrusted code is not confined, and reports say so", hint)
     for report in reports:
         state = "available" if report.available else "unavailable"
         # A weaker tier that is missing matters only when no stronger one holds.
         quiet = report.available or bool(holds)
         detail = f"{state}: {report.reason}"
-        yield Check(f"sandbox {report.name}", "ok" if quiet else "warn", detail, None if quiet else mend)
+        yield Check(f"sandbox {report.name}", "ok" if quiet else "warn", detail, None if quiet else hint)
 
 
 def _folders() -> Iterator[Check]:
@@ -197,8 +197,8 @@ def _folders() -> Iterator[Check]:
         yield Check("cache", "ok", f"{cache} can be written")
         yield _disk("disk (cache)", cache)
     except OSError as error:
-        mend = "set AUTOQEC_CACHE to a folder you can write; without one, nothing is reused between runs"
-        yield Check("cache", "warn", f"{cache} cannot be written: {error.strerror}", mend)
+        hint = "set AUTOQEC_CACHE to a folder you can write; without one, nothing is reused between runs"
+        yield Check("cache", "warn", f"{cache} cannot be written: {error.strerror}", hint)
     yield _disk("disk (here)", Path.cwd())
 
 

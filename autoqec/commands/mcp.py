@@ -24,7 +24,7 @@ def command(root: Path) -> None:
     workspace = Workspace.at(root)
     if find_spec("mcp") is None:
         raise UnavailableError(
-            "the mcp library is not installed", where="autoqec mcp", mend='pip install "autoqec[mcp]"'
+            "the mcp library is not installed", where="autoqec mcp", hint='pip install "autoqec[mcp]"'
         )
     from autoqec.agent_tools.mcp_server import serve
 

@@ -36,10 +36,10 @@ def command(run_dirs: tuple[Path, ...], compare: bool, plot_path: Path | None, a
     from autoqec.eval.pareto import read_archive
 
     if compare and len(run_dirs) < 2:
-        raise InputError("one run cannot be compared", where="--compare", mend="give two run folders or more")
+        raise InputError("one run cannot be compared", where="--compare", hint="give two run folders or more")
     if plot_path is not None and not plot_path.parent.is_dir():
         raise InputError(
-            f"folder {plot_path.parent} does not exist", where=str(plot_path), mend="make it first"
+            f"folder {plot_path.parent} does not exist", where=str(plot_path), hint="make it first"
         )
     archives: dict[str, Archive] = {}
     for run_dir in run_dirs:
@@ -86,7 +86,7 @@ def _check_front(run_dir: Path) -> None:
         raise InputError(
             "has no pareto.json" if run_dir.is_dir() else "is not a folder",
             where=str(run_dir),
-            mend=f"a --no-llm run verifies nothing: read {files.candidate_pareto.name}"
+            hint=f"a --no-llm run verifies nothing: read {files.candidate_pareto.name}"
             if files.candidate_pareto.is_file()
             else "give the folder of a run",
         )
@@ -107,7 +107,7 @@ def _check_environment(run_dirs: Sequence[Path]) -> None:
         raise InputError(
             f"{' and '.join(map(str, found.values()))} are runs of different environments",
             where="--compare",
-            mend="compare runs of one environment",
+            hint="compare runs of one environment",
         )
 
 

@@ -59,7 +59,7 @@ def command(
         alpha = confirmation_alpha(rounds)
     elif rounds != 1:
         raise InputError(
-            "--alpha and --rounds both say what one confirmation may spend", mend="give one of them"
+            "--alpha and --rounds both say what one confirmation may spend", hint="give one of them"
         )
     if shots is None:
         shots = EvalProtocol().min_shots_verify

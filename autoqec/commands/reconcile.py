@@ -18,7 +18,7 @@ EXIT_PAUSED = 3
 @click.option("--dry-run", is_flag=True, help="Say what would be done, and change nothing.")
 @click.option("--json", "as_json", is_flag=True)
 def command(run_dir: Path, dry_run: bool, as_json: bool) -> None:
-    """Mend what a crash or a hand left in RUN_DIR and its repository, as the loop does when it starts.
+    """Repair RUN_DIR and its repository after a crash or manual edits, as the loop does when it starts.
 
     Destroys nothing that is committed. Exit code 3 if something is left for you to decide.
     """
@@ -38,5 +38,5 @@ def command(run_dir: Path, dry_run: bool, as_json: bool) -> None:
         for line in report.pauses:
             click.echo(f"for you to decide: {line}")
         if not report.actions and not report.pauses:
-            click.echo("Nothing to mend.")
+            click.echo("Nothing to repair.")
     sys.exit(EXIT_PAUSED if report.pauses else 0)

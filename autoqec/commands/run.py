@@ -28,7 +28,7 @@ def _usd(_context: click.Context, _option: click.Parameter, text: str | None) ->
     except InvalidOperation:
         value = Decimal(-1)
     if not value.is_finite() or value < 0:
-        raise InputError(f"{text!r} is not an amount", where="--budget-usd", mend="write dollars, as in 2.50")
+        raise InputError(f"{text!r} is not an amount", where="--budget-usd", hint="write dollars, as in 2.50")
     return value
 
 
@@ -109,13 +109,13 @@ def _plan(options: dict[str, Any]) -> Plan:
         raise InputError(
             f"--no-llm is the smoke loop of random templates, and --proposer is {asked}",
             where="--no-llm",
-            mend=f"leave --no-llm out: {asked} needs no language model"
+            hint=f"leave --no-llm out: {asked} needs no language model"
             if asked in OFFLINE
             else "leave one out",
         )
     name, why = choose("templates" if options["no_llm"] else asked)
     if name not in NAMES:
-        raise InputError(f"unknown proposer {name!r}", where="--proposer", mend=f"known: {', '.join(NAMES)}")
+        raise InputError(f"unknown proposer {name!r}", where="--proposer", hint=f"known: {', '.join(NAMES)}")
     if why:
         click.echo(why, err=True)
     return Plan(
@@ -181,7 +181,7 @@ def _resumed(env_yaml: str, run_id: str, options: dict[str, Any]) -> tuple[Steps
     for option, (asked, planned) in wrong.items():
         if asked is not None and asked != planned:
             raise InputError(
-                f"run {run_id} was begun with {planned}, not {asked}", where=option, mend="leave it as it was"
+                f"run {run_id} was begun with {planned}, not {asked}", where=option, hint="leave it as it was"
             )
     changes = {
         name: options[name]
@@ -219,7 +219,7 @@ def _say(what: str, facts: dict[str, Any]) -> None:
 
     if what == "in order":
         for kind, target in facts["actions"]:
-            click.echo(f"mended: {kind.replace('_', ' ')} {target}", err=True)
+            click.echo(f"repaired: {kind.replace('_', ' ')} {target}", err=True)
         for line in facts["in_flight"]:
             click.echo(f"goes on: {line}", err=True)
     elif what == "round":

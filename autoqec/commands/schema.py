@@ -34,8 +34,8 @@ def json_schema(name: str) -> dict[str, Any]:
     if name not in MODELS:
         close = difflib.get_close_matches(name[:100].lower(), [known.lower() for known in MODELS], n=1)
         guess = [f"did you mean {known}?" for known in MODELS if known.lower() in close]
-        mend = " ".join([*guess, f"known: {', '.join(MODELS)}"])
-        raise InputError(f"{name[:100]!r} is not a contract model", where="schema", mend=mend)
+        hint = " ".join([*guess, f"known: {', '.join(MODELS)}"])
+        raise InputError(f"{name[:100]!r} is not a contract model", where="schema", hint=hint)
     model: type[BaseModel] = getattr(importlib.import_module(MODELS[name]), name)
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **model.model_json_schema()}
 

@@ -77,7 +77,7 @@ def _read(path: Path | None, model: type[BaseModel]) -> Any:
         return read_answer(text, model)
     except RoleFailure as failure:
         raise InputError(
-            failure.what, where=str(path), mend=f"answer as `autoqec schema` says of {model.__name__}"
+            failure.what, where=str(path), hint=f"answer as `autoqec schema` says of {model.__name__}"
         ) from None
 
 
@@ -105,7 +105,7 @@ def _read(path: Path | None, model: type[BaseModel]) -> Any:
     help="Take up this run instead of making one; --rounds and --budget-minutes change its plan.",
 )
 def begin(env_yaml: str | None, run_dir: Path | None, **options: Any) -> None:
-    """Make a run for ENV, or take one up; what a crash left is mended."""
+    """Make a run for ENV, or resume one; what a crash left is repaired."""
     from autoqec.errors import InputError
     from autoqec.runner.safety import default_memory_gb
     from autoqec.runs import chat
@@ -116,7 +116,7 @@ def begin(env_yaml: str | None, run_dir: Path | None, **options: Any) -> None:
 
     if (env_yaml is None) == (run_dir is None):
         raise InputError(
-            "begin takes an environment or a run", where="ENV, --run", mend="give one of the two"
+            "begin takes an environment or a run", where="ENV, --run", hint="give one of the two"
         )
     if run_dir is not None or env_yaml is None:
         _take_up(run_dir or Path(), {name: value for name, value in options.items() if value})
@@ -140,7 +140,7 @@ def _take_up(run_dir: Path, options: dict[str, Any]) -> None:
         raise InputError(
             "a run keeps what it was begun with",
             where=", ".join(fixed),
-            mend="with --run, only --rounds and --budget-minutes may be given",
+            hint="with --run, only --rounds and --budget-minutes may be given",
         )
 
     def take(steps: Steps) -> dict[str, Any]:

@@ -32,7 +32,7 @@ def _labels(
         raise InputError(
             f"{text!r} is neither a range of labels nor a number of them",
             where="--seeds",
-            mend="write it as 9000:9099, or as 100",
+            hint="write it as 9000:9099, or as 100",
         )
     return int(found[1]), int(found[2])
 
@@ -103,7 +103,7 @@ def command(round_dir: Path, env_name: str, parents: tuple[Path, ...], as_json: 
         given += ["kind"] if options["kind"] != "confirm" else []
         if given:
             raise InputError(
-                "an archived bundle has its shots", where=f"--{given[0]}", mend="leave it out with --bundle"
+                "an archived bundle has its shots", where=f"--{given[0]}", hint="leave it out with --bundle"
             )
     env = load_env(env_name)
     if isinstance(options["seeds"], int):

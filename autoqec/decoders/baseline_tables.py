@@ -94,7 +94,7 @@ def plot_ler(title: str, results: Sequence[PairedResult], level: float, path: Pa
         from matplotlib.figure import Figure
     except ImportError as error:
         raise UnavailableError(
-            "plots need matplotlib", where="--plot", mend="pip install 'autoqec[plot]'"
+            "plots need matplotlib", where="--plot", hint="pip install 'autoqec[plot]'"
         ) from error
     figure = Figure(figsize=(5.2, 4.0), layout="constrained")
     axes = figure.subplots()

@@ -75,7 +75,7 @@ def read(path: Path) -> tuple[CheckpointInfo, dict[str, Tensor]]:
 
 def read_file(path: Path) -> bytes:
     """The bytes of a checkpoint file, read once: what is hashed is what is used."""
-    return read_regular(path, limit=MAX_BYTES, mend="give the checkpoint.pt of a round")
+    return read_regular(path, limit=MAX_BYTES, hint="give the checkpoint.pt of a round")
 
 
 def parse(data: bytes, *, where: str) -> tuple[dict[str, Any], dict[str, Tensor]]:
@@ -90,7 +90,7 @@ def parse(data: bytes, *, where: str) -> tuple[dict[str, Any], dict[str, Tensor]
         raise InputError(
             f"is not a readable checkpoint: {first[:200]}",
             where=where,
-            mend="train the round again",
+            hint="train the round again",
         ) from error
     if (
         not isinstance(content, dict)
@@ -98,7 +98,7 @@ def parse(data: bytes, *, where: str) -> tuple[dict[str, Any], dict[str, Tensor]
         or not isinstance(content["info"], str)
     ):
         raise InputError(
-            "does not have the layout of a checkpoint", where=where, mend="train the round again"
+            "does not have the layout of a checkpoint", where=where, hint="train the round again"
         )
     try:
         described = json.loads(content["info"])
@@ -128,7 +128,7 @@ def restore(
                 f"tensor {name} is {state[name].dtype} {tuple(state[name].shape)}, "
                 f"expected {tensor.dtype} {tuple(tensor.shape)}",
                 where=where,
-                mend="was it trained on this environment?",
+                hint="was it trained on this environment?",
             )
     module.load_state_dict(state)
     return module
@@ -150,6 +150,6 @@ def _checked_state(state: Any, where: str) -> dict[str, Tensor]:
             raise InputError(f"tensors take more than {MAX_BYTES >> 20} MiB", where=where)
         if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
             raise InputError(
-                f"tensor {name[:80]} has NaN or infinite entries", where=where, mend="lower the learning rate"
+                f"tensor {name[:80]} has NaN or infinite entries", where=where, hint="lower the learning rate"
             )
     return state

@@ -33,10 +33,10 @@ def check_archive(data: bytes, *, where: str) -> None:
             layouts = [archive.read(member) for member in members if member.filename.endswith("/data.pkl")]
     except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError, RuntimeError) as error:
         raise InputError(
-            f"is not a readable checkpoint: {error}", where=where, mend="train the round again"
+            f"is not a readable checkpoint: {error}", where=where, hint="train the round again"
         ) from error
     if len(layouts) != 1:
-        raise InputError("has no layout, or more than one", where=where, mend="train the round again")
+        raise InputError("has no layout, or more than one", where=where, hint="train the round again")
     _check_names(layouts[0], where)
 
 
@@ -65,4 +65,4 @@ def _check_names(layout: bytes, where: str) -> None:
                 wanted = str(argument).replace(" ", ".")[:80]
                 raise InputError(f"it asks for {wanted}, and weights are data only", where=where)
     except (ValueError, IndexError, KeyError, OverflowError, MemoryError) as error:
-        raise InputError("has a damaged layout", where=where, mend="train the round again") from error
+        raise InputError("has a damaged layout", where=where, hint="train the round again") from error

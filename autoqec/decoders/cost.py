@@ -93,7 +93,7 @@ class _Census(TorchDispatchMode):  # type: ignore[no-untyped-call]
             raise InputError(
                 f"operation {func} is not in the cost census, so its work cannot be counted",
                 where="predecoder",
-                mend="use element-wise, lookup, reduction and matrix operations of plain torch",
+                hint="use element-wise, lookup, reduction and matrix operations of plain torch",
             )
         return out
 

@@ -38,7 +38,7 @@ def to_onnx(module: ProblemPredecoder, problem: DecodingProblem, path: Path) -> 
         import onnxscript  # noqa: F401
     except ImportError as error:
         raise UnavailableError(
-            "ONNX export needs onnx and onnxscript", where="--onnx", mend="pip install 'autoqec[export]'"
+            "ONNX export needs onnx and onnxscript", where="--onnx", hint="pip install 'autoqec[export]'"
         ) from error
     fixed = FixedContext(module.eval(), problem)
     example = (torch.zeros(4, problem.n_checks), torch.from_numpy(problem.priors).float())

@@ -57,7 +57,7 @@ def check_observables(problem: DecodingProblem, *, where: str) -> None:
         raise InputError(
             f"observable L{int(np.argmin(flipped))} cannot be flipped by any fault of the noise model",
             where=where,
-            mend="check the circuit's OBSERVABLE_INCLUDE and where the noise acts",
+            hint="check the circuit's OBSERVABLE_INCLUDE and where the noise acts",
         )
 
 
@@ -68,7 +68,7 @@ def _error_model(circuit: stim.Circuit) -> stim.DetectorErrorModel:
         raise InputError(
             f"the circuit has no detector error model: {_first_line(error)}",
             where="code.source",
-            mend="every DETECTOR and OBSERVABLE_INCLUDE must be deterministic without noise",
+            hint="every DETECTOR and OBSERVABLE_INCLUDE must be deterministic without noise",
         ) from error
 
 
@@ -81,7 +81,7 @@ def _decomposed(circuit: stim.Circuit) -> stim.DetectorErrorModel:
         raise InputError(
             f"the noise model is not graph-like, so matching cannot decode it: {_first_line(error)}",
             where="classical_backend",
-            mend="use classical_backend: osd",
+            hint="use classical_backend: osd",
         ) from error
 
 

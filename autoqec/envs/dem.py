@@ -103,7 +103,7 @@ def matching_graph(dem: stim.DetectorErrorModel, faults: FaultMatrices, *, where
                     f"a fault flips the {len(detectors)} detectors {_preview(detectors)} and is not decomposed "
                     "into parts with at most two, so matching cannot run on this model",
                     where=where,
-                    mend="use classical_backend: osd, or a model whose errors are decomposed with '^'",
+                    hint="use classical_backend: osd, or a model whose errors are decomposed with '^'",
                 )
             if detectors:
                 masks = by_mask.setdefault(detectors, {})

@@ -107,7 +107,7 @@ class Environment:
                     "x_only keeps the Z detectors, which see X errors, and this circuit's observables are of basis "
                     f"{'/'.join(sorted(set(observable_basis.tolist())))}",
                     where="eval_protocol.x_z_decoding",
-                    mend="use a Z memory of a CSS code, or x_z_decoding: circuit",
+                    hint="use a Z memory of a CSS code, or x_z_decoding: circuit",
                 )
             return np.asarray(detector_basis == "Z")
         if self.spec.classical_backend == "osd" and protocol.osd_bases == "observable":

@@ -34,6 +34,6 @@ def load_env(name_or_path: str | Path) -> Environment:
         raise InputError(
             f"{text!r} is neither a builtin environment nor a file",
             where="env",
-            mend=f"builtin: {', '.join(builtin_names())}; or give the path of an environment YAML",
+            hint=f"builtin: {', '.join(builtin_names())}; or give the path of an environment YAML",
         )
     return Environment(load_model(path, EnvSpec), root=path.resolve().parent, origin=text)

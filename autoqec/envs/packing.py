@@ -34,11 +34,11 @@ def checked(packed: npt.NDArray[Any], bits: int, *, what: str) -> U8:
             f"got an array of {array.dtype} with shape {array.shape}, expected uint8 [shots, {width(bits)}] "
             f"for {bits} {what} bits",
             where=what,
-            mend="pack with np.packbits(..., axis=1, bitorder='little'), and use shots of this very model",
+            hint="pack with np.packbits(..., axis=1, bitorder='little'), and use shots of this very model",
         )
     spare = width(bits) * 8 - bits
     if spare and array.size and (array[:, -1] >> (8 - spare)).any():
         raise InputError(
-            f"bits beyond the {bits} {what} bits are set", where=what, mend="use shots of this very model"
+            f"bits beyond the {bits} {what} bits are set", where=what, hint="use shots of this very model"
         )
     return np.ascontiguousarray(array)

@@ -104,7 +104,7 @@ class Bundle:
             raise InputError(
                 f"{shots} shots need more labels than {list(self.labels)}, {CHUNK} shots each",
                 where="seed_policy.holdout",
-                mend="widen the range, or ask for fewer shots",
+                hint="widen the range, or ask for fewer shots",
             )
         return list(range(self.labels[0] + self.shots(p) // CHUNK, self.labels[0] + -(-shots // CHUNK)))
 
@@ -174,14 +174,14 @@ def load_bundle(env: Environment, folder: Path, identity: str) -> Bundle:
     where = f"bundle {identity[:16]}"
     path = folder / identity
     if not identity.isalnum() or not (path / "meta.json").is_file():
-        raise InputError("is not in the archive", where=where, mend=f"see {folder}")
+        raise InputError("is not in the archive", where=where, hint=f"see {folder}")
     meta = validate_model(json.loads((path / "meta.json").read_text()), Meta, where=where)
     known = {p: env.stream(p) for p in env.spec.noise.p}
     if any(known.get(stream.p) != stream.circuit for stream in meta.streams) or not meta.streams:
         raise InputError(
             f"was sampled from other circuits than those of {env.spec.name}",
             where=where,
-            mend=f"it belongs to {meta.env_name}",
+            hint=f"it belongs to {meta.env_name}",
         )
     bundle = Bundle(env, meta.kind, path, meta.labels, "", meta.checkpoints, fresh=False, made=meta.made)
     bundle._shots = {stream.p: stream.shots for stream in meta.streams}

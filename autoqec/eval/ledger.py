@@ -49,7 +49,7 @@ class Ledger:
                 raise AutoQECError(
                     f"row {number} does not follow from the one before it: the ledger was changed",
                     where=str(self.home.ledger),
-                    mend="restore it from a backup; a new one in its place would forget what was spent",
+                    hint="restore it from a backup; a new one in its place would forget what was spent",
                 )
             previous = sha256_json(row)
         return rows

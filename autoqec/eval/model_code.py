@@ -50,10 +50,10 @@ def installed() -> ModelCode:
 def at_commit(repo: Path, commit: str, home: VerifierDir) -> ModelCode:
     """The package as it is in `commit`, exported below `home`. An export that is there is compared byte by byte."""
     if not _SHA.fullmatch(commit):
-        raise InputError(f"{commit!r} is not a full commit hash", where="commit_sha", mend="give all of it")
+        raise InputError(f"{commit!r} is not a full commit hash", where="commit_sha", hint="give all of it")
     if git(repo, "cat-file", "-t", commit, check=False) != "commit":
         raise InputError(
-            f"commit {commit[:12]} is not in the repository", where=str(repo), mend="fetch it, or give --repo"
+            f"commit {commit[:12]} is not in the repository", where=str(repo), hint="fetch it, or give --repo"
         )
     files = _exported(repo, commit)
     target = home.code / commit
@@ -78,13 +78,13 @@ def check_base(code: ModelCode, base: str) -> None:
         code.repo, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{base}^{{commit}}", check=False
     ):
         raise InputError(
-            f"{base!r} is no commit of the repository", where="--base", mend="name a branch or a commit"
+            f"{base!r} is no commit of the repository", where="--base", hint="name a branch or a commit"
         )
     if git(code.repo, "merge-base", base, code.commit, check=False) == code.commit:
         raise InputError(
             f"{base} contains the round's commit, so that what the round changed cannot be told",
             where="--base",
-            mend="name what the experiment branch left from, such as main",
+            hint="name what the experiment branch left from, such as main",
         )
 
 
@@ -157,7 +157,7 @@ def _exported(repo: Path, commit: str) -> dict[str, bytes]:
         raise InputError(
             f"the package of commit {commit[:12]} has {total >> 20} MiB of files",
             where=str(repo),
-            mend=f"keep data out of the branch: {_MAX_BYTES >> 20} MiB is the limit",
+            hint=f"keep data out of the branch: {_MAX_BYTES >> 20} MiB is the limit",
         )
     data = _git(repo, "cat-file", "--batch", given="".join(f"{blob}\n" for blob in wanted).encode())
     files: dict[str, bytes] = {}

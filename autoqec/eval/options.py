@@ -46,7 +46,7 @@ class VerifyOptions:
         """Shots per p, in whole chunks."""
         wanted = env.spec.eval_protocol.min_shots_verify if self.shots is None else self.shots
         if wanted < 1:
-            raise InputError(f"shots = {wanted}", where="--shots", mend="give at least 1")
+            raise InputError(f"shots = {wanted}", where="--shots", hint="give at least 1")
         return -(-wanted // CHUNK) * CHUNK
 
     def most(self, env: Environment) -> int:
@@ -58,7 +58,7 @@ class VerifyOptions:
             raise InputError(
                 f"{self.floor(env)} shots need more labels than {list(labels)}, {CHUNK} shots each",
                 where="--seeds",
-                mend="give more labels, or fewer shots",
+                hint="give more labels, or fewer shots",
             )
         return max(self.floor(env), min(wanted, room))
 
@@ -69,6 +69,6 @@ class VerifyOptions:
             raise InputError(
                 f"labels {low}:{high} are not inside the holdout range {holdout[0]}:{holdout[1]}",
                 where="--seeds",
-                mend="give first:last within seed_policy.holdout",
+                hint="give first:last within seed_policy.holdout",
             )
         return low, high

@@ -27,12 +27,12 @@ def written_report(round_dir: str | Path, *, home: Path | None = None) -> Verify
         InputError: there is no such report.
     """
     files = RoundDir(round_dir)
-    data = read_regular(files.report, limit=_MAX_REPORT, mend="verify the round first")
+    data = read_regular(files.report, limit=_MAX_REPORT, hint="verify the round first")
     if not Ledger(VerifierDir(home)).wrote(sha256_bytes(data), family_of(files.path)):
         raise InputError(
             "is not as this verifier wrote it, for this run",
             where=str(files.report),
-            mend="verify the round again, where it lies",
+            hint="verify the round again, where it lies",
         )
     report = validate_model(
         parse_json(data.decode(), where=str(files.report)), VerifyReport, where=str(files.report)
@@ -41,6 +41,6 @@ def written_report(round_dir: str | Path, *, home: Path | None = None) -> Verify
         raise InputError(
             "is not the checkpoint that was verified",
             where=str(files.checkpoint),
-            mend="verify the round again",
+            hint="verify the round again",
         )
     return report

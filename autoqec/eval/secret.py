@@ -45,7 +45,7 @@ class Secret:
             raise InputError(
                 "is not a secret of 32 bytes that only its owner can read",
                 where=str(path),
-                mend="chmod 600 it, or move it away: a new one is made, and archived bundles stay valid",
+                hint="chmod 600 it, or move it away: a new one is made, and archived bundles stay valid",
             )
         return cls(key)
 

@@ -95,8 +95,8 @@ def read_subject(
     """The subject of a round, or an InputError that says why it cannot be one. Its model can be built on `env`."""
     path = RoundDir(round_dir).checkpoint
     if not round_dir.is_dir():
-        raise InputError("is not a folder", where=str(round_dir), mend="give the folder of a round")
-    data = read_regular(path, limit=MAX_BYTES, mend="give the folder of a round that has a checkpoint.pt")
+        raise InputError("is not a folder", where=str(round_dir), hint="give the folder of a round")
+    data = read_regular(path, limit=MAX_BYTES, hint="give the folder of a round that has a checkpoint.pt")
     check_archive(data, where=str(path))
     with ModelWorker(tier, request_s=_READING_S) as reader:
         with _refusals(path, "train the round again"):
@@ -106,7 +106,7 @@ def read_subject(
             raise InputError(
                 f"the checkpoint belongs to {one_line(info.env_name)}, or to another version of {env.spec.name}",
                 where=str(path),
-                mend="give the environment that the round was trained on",
+                hint="give the environment that the round was trained on",
             )
         subject = _with_claims(RoundDir(round_dir), data, info, state, home, repo)
         if subject.code.is_trusted and subject.config is None:
@@ -115,7 +115,7 @@ def read_subject(
             raise UnavailableError(
                 "holds code, which runs in a sandbox only, and none holds on this machine",
                 where=str(path),
-                mend="see autoqec doctor",
+                hint="see autoqec doctor",
             )
         with ExitStack() as stack:
             worker = reader
@@ -135,17 +135,14 @@ def read_subject(
 
 
 @contextmanager
-def _refusals(path: Path, mend: str) -> Iterator[None]:
+def _refusals(path: Path, hint: str) -> Iterator[None]:
     """What a worker says no to, or dies of, as an error about the checkpoint."""
     try:
         yield
     except Refused as error:
-        reason = (
-            error.what.removeprefix("InputError: ").removeprefix("ValueError: ").removeprefix("checkpoint: ")
-        )
-        raise InputError(reason.partition(" mend: ")[0], where=str(path), mend=mend) from None
+        raise InputError(error.what, where=str(path), hint=hint) from None
     except WorkerDied as error:
-        raise InputError(f"its process {error.what}", where=str(path), mend=mend) from None
+        raise InputError(f"its process {error.what}", where=str(path), hint=hint) from None
 
 
 def _with_claims(
@@ -233,5 +230,5 @@ def _repository(given: Path | None, round_dir: Path, pointer: dict[str, Any] | N
     raise InputError(
         "the round has a commit, and its repository is not that of the working directory",
         where=str(round_dir),
-        mend="give --repo",
+        hint="give --repo",
     )

@@ -75,7 +75,7 @@ class Lanes:
                     raise AutoQECError(
                         "a process of the verifier ended unexpectedly",
                         where="verify",
-                        mend="was the machine out of memory?",
+                        hint="was the machine out of memory?",
                     ) from None
                 if not good:
                     raise rebuilt(result)

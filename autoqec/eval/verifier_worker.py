@@ -263,14 +263,14 @@ _ERRORS = {kind.__name__: kind for kind in (AutoQECError, InputError, Unavailabl
 
 def _parts(error: Exception) -> tuple[str, str, str | None, str | None]:
     if isinstance(error, AutoQECError) and type(error).__name__ in _ERRORS:
-        return type(error).__name__, error.what, error.where, error.mend
+        return type(error).__name__, error.what, error.where, error.hint
     return "AutoQECError", "".join(traceback.format_exception(error)).strip(), "verify", None
 
 
 def rebuilt(parts: tuple[str, str, str | None, str | None]) -> AutoQECError:
     """The error that a task raised in a lane."""
-    kind, what, where, mend = parts
-    return _ERRORS[kind](what, where=where, mend=mend)
+    kind, what, where, hint = parts
+    return _ERRORS[kind](what, where=where, hint=hint)
 
 
 def main() -> None:

@@ -140,7 +140,7 @@ class _Verification:
     def _check(self, round_dirs: Sequence[Path]) -> None:
         """Refuses bad options before anything is read or written."""
         if not round_dirs or len({path.resolve() for path in round_dirs}) != len(round_dirs):
-            raise InputError("no round, or one given twice", where="round_dir", mend="give each once")
+            raise InputError("no round, or one given twice", where="round_dir", hint="give each once")
         files = RoundDir(round_dirs[0])
         if self.options.write and files.path.is_dir():
             blocked = [path for path in (files.report, files.report_text) if path.is_dir()]
@@ -148,7 +148,7 @@ class _Verification:
                 raise InputError(
                     "a report cannot be written here",
                     where=str(blocked[0] if blocked else files.path),
-                    mend="make room for it: the verification would be spent without one",
+                    hint="make room for it: the verification would be spent without one",
                 )
         self.options.most(self.env)
         confirmation_alpha(self.options.rounds)

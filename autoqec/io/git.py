@@ -127,7 +127,7 @@ class Git:
             )
         except FileNotFoundError:
             raise UnavailableError(
-                "the git program was not found", where="git", mend="install git, e.g. apt-get install git"
+                "the git program was not found", where="git", hint="install git, e.g. apt-get install git"
             ) from None
         if done.returncode not in codes:
             raise GitError(arguments, done.returncode, done.stderr.decode(errors="replace"), str(where))

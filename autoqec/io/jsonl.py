@@ -66,7 +66,7 @@ class JsonLines:
             raise AutoQECError(
                 f"cannot append a row: {error.strerror}",
                 where=str(self.path),
-                mend="free some space or make the folder writable, then run the same command again",
+                hint="free some space or make the folder writable, then run the same command again",
             ) from error
         return True
 
@@ -124,7 +124,7 @@ class JsonLines:
             raise InputError(
                 f"line {len(self._rows) + 1} is not a JSON object: {line[:60]!r}",
                 where=str(self.path),
-                mend="restore the file from a backup: a crash can damage its last line only",
+                hint="restore the file from a backup: a crash can damage its last line only",
             )
         return row
 

@@ -29,7 +29,7 @@ def locked(path: str | Path, *, wait: bool = True) -> Iterator[int]:
         except BlockingIOError:
             holder = os.pread(handle, 32, 0).decode(errors="replace").strip() or "unknown"
             raise AutoQECError(
-                f"is locked by process {holder}", where=str(path), mend="wait until that process ends"
+                f"is locked by process {holder}", where=str(path), hint="wait until that process ends"
             ) from None
         os.ftruncate(handle, 0)
         os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)

@@ -41,7 +41,7 @@ def read_yaml(path: str | Path) -> object:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError(
-            f"byte {error.start} is not UTF-8", where=where, mend="save the file as UTF-8 text"
+            f"byte {error.start} is not UTF-8", where=where, hint="save the file as UTF-8 text"
         ) from None
     if os.fspath(path).lower().endswith(".json"):
         return parse_json(text, where=where)
@@ -62,19 +62,19 @@ def _read_bytes(path: str | Path, where: str) -> bytes:
             mode = os.fstat(handle).st_mode
             if not stat.S_ISREG(mode):
                 kind = "a folder" if stat.S_ISDIR(mode) else "not a regular file"
-                raise InputError(f"is {kind}", where=where, mend="give the path of a YAML or JSON file")
+                raise InputError(f"is {kind}", where=where, hint="give the path of a YAML or JSON file")
             data = file.read(MAX_BYTES + 1)
     except FileNotFoundError:
-        raise InputError("no such file", where=where, mend="check the path") from None
+        raise InputError("no such file", where=where, hint="check the path") from None
     except IsADirectoryError:
-        raise InputError("is a folder", where=where, mend="give the path of a YAML or JSON file") from None
+        raise InputError("is a folder", where=where, hint="give the path of a YAML or JSON file") from None
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror or error}", where=where) from None
     except ValueError as error:  # a NUL in the path
         raise InputError(f"is not a path: {error}", where=where) from None
     if len(data) > MAX_BYTES:
         raise InputError(
-            f"is larger than {MAX_BYTES} bytes", where=where, mend="keep data out of hand-written files"
+            f"is larger than {MAX_BYTES} bytes", where=where, hint="keep data out of hand-written files"
         )
     return data
 
@@ -86,7 +86,7 @@ def parse_yaml(text: str, *, where: str) -> object:
     except yaml.reader.ReaderError as error:
         what = f"character {error.character!r} at offset {error.position} cannot stand in YAML"
         raise InputError(
-            what, where=where, mend="write it as an escape in double quotes, or remove it"
+            what, where=where, hint="write it as an escape in double quotes, or remove it"
         ) from None
     except yaml.MarkedYAMLError as error:
         parts = [part for part in (error.problem, error.context) if part]
@@ -123,8 +123,8 @@ class _Builder:
             self.fail(event, "a second document starts here", "keep one document per file")
         return value
 
-    def fail(self, event: Any, what: str, mend: str | None = None) -> NoReturn:
-        raise InputError(what, where=_at(self.where, event.start_mark), mend=mend)
+    def fail(self, event: Any, what: str, hint: str | None = None) -> NoReturn:
+        raise InputError(what, where=_at(self.where, event.start_mark), hint=hint)
 
     def value(self, event: Any, depth: int) -> Any:
         self.nodes += 1
@@ -199,7 +199,7 @@ def parse_json(text: str, *, where: str) -> object:
         out: dict[str, Any] = {}
         for key, value in pairs:
             if key in out:
-                raise InputError(f"duplicate key {_short(key)}", where=where, mend="keep one of the two")
+                raise InputError(f"duplicate key {_short(key)}", where=where, hint="keep one of the two")
             out[key] = value
         return out
 

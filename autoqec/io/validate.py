@@ -50,7 +50,7 @@ def load_model(path: str | Path, model: type[M]) -> M:
         raise InputError(
             f"holds {_show(data)}: expected a mapping (key: value lines) for {model.__name__}",
             where=where,
-            mend=f"required keys: {', '.join(_required(model))}" if _required(model) else None,
+            hint=f"required keys: {', '.join(_required(model))}" if _required(model) else None,
         )
     return validate_model(data, model, where=where)
 
@@ -70,8 +70,8 @@ def input_error(error: ValidationError, data: object, model: type[BaseModel], *,
     first, *rest = (_describe(keys, details, model) for keys, details in groups[:MAX_LISTED])
     place = f"{where}: {first.path}" if first.path else where
     if not rest:
-        return InputError(first.text, where=place, mend=first.mend)
-    lines = [first.with_mend, *(f"{problem.path or model.__name__}: {problem.with_mend}" for problem in rest)]
+        return InputError(first.text, where=place, hint=first.hint)
+    lines = [first.with_hint, *(f"{problem.path or model.__name__}: {problem.with_hint}" for problem in rest)]
     if len(groups) > MAX_LISTED:
         lines.append(f"and {len(groups) - MAX_LISTED} more")
     return InputError("\n  ".join(lines), where=place)
@@ -81,11 +81,11 @@ def input_error(error: ValidationError, data: object, model: type[BaseModel], *,
 class _Problem:
     path: str
     text: str
-    mend: str | None = None
+    hint: str | None = None
 
     @property
-    def with_mend(self) -> str:
-        return f"{self.text} ({self.mend})" if self.mend else self.text
+    def with_hint(self) -> str:
+        return f"{self.text} ({self.hint})" if self.hint else self.text
 
 
 @dataclass(frozen=True)
@@ -155,8 +155,8 @@ def _describe(keys: Keys, details: list[dict[str, Any]], model: type[BaseModel])
             path, str(detail["msg"]).removeprefix("Value error, ").removeprefix("Assertion failed, ")
         )
     wanted = list(dict.fromkeys(_expectation(item) for item in details))
-    mend = next((found for item in details if (found := _mend(item))), None)
-    return _Problem(path, f"expected {' or '.join(wanted)}, got {_show(value)}", mend)
+    hint = next((found for item in details if (found := _hint(item))), None)
+    return _Problem(path, f"expected {' or '.join(wanted)}, got {_show(value)}", hint)
 
 
 def _expectation(detail: dict[str, Any]) -> str:
@@ -178,7 +178,7 @@ def _expectation(detail: dict[str, Any]) -> str:
     return str(detail["msg"])
 
 
-def _mend(detail: dict[str, Any]) -> str | None:
+def _hint(detail: dict[str, Any]) -> str | None:
     kind, value = detail["type"], detail["input"]
     wanted = _EXPECTED.get(kind)
     if kind == "literal_error" and isinstance(value, str):

@@ -19,7 +19,7 @@ def plot_fronts(fronts: Mapping[str, Sequence[ParetoRow]], path: Path) -> None:
         from matplotlib.figure import Figure
     except ImportError as error:
         raise UnavailableError(
-            "plots need matplotlib", where="--plot", mend="pip install 'autoqec[plot]'"
+            "plots need matplotlib", where="--plot", hint="pip install 'autoqec[plot]'"
         ) from error
     figure = Figure(figsize=(5.6, 4.2), layout="constrained")
     axes = figure.subplots()
@@ -50,7 +50,7 @@ def plot_fronts(fronts: Mapping[str, Sequence[ParetoRow]], path: Path) -> None:
         figure.savefig(path, dpi=160)
     except ValueError as error:  # an ending that matplotlib does not know
         raise InputError(
-            str(error), where=str(path), mend="give a name that ends in .png, .svg or .pdf"
+            str(error), where=str(path), hint="give a name that ends in .png, .svg or .pdf"
         ) from None
 
 

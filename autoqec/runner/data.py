@@ -80,7 +80,7 @@ class FaultSampler:
                 raise InputError(
                     f"the faults at p = {other.p:g} are not those at p = {first.p:g}",
                     where="noise.p",
-                    mend="use a sweep on which the noise model keeps its structure",
+                    hint="use a sweep on which the noise model keeps its structure",
                 )
         self._device = torch.device(device)
         parts = np.ones(len(problems)) if shares is None else np.asarray(shares)

@@ -43,7 +43,7 @@ class MatchingPairs:
             raise InputError(
                 f"backend_gap with matching needs a matching graph and one observable, not {problem.n_observables}",
                 where="training.loss",
-                mend="use loss: bce",
+                hint="use loss: bce",
             )
         self._graph = problem.graph
         self._matcher = PerShotMatcher.from_graph(problem.graph, problem.n_checks)

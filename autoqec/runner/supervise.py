@@ -73,7 +73,7 @@ def run_round(
         raise RunnerCallPathError(
             f"code_cwd = {config.code_cwd} is another checkout, and Python does not reload edited modules",
             where="run_round",
-            mend="start `python -m cli.autoqec run-round` in the worktree",
+            hint="start `python -m cli.autoqec run-round` in the worktree",
         )
     check_origin(config)
     _check_commit(config, commit_sha)
@@ -116,13 +116,13 @@ def check_origin(config: RunnerConfig) -> None:
         raise InputError(
             f"an attempt has to be named together with {', '.join(given)}",
             where="run-round: round_attempt_id",
-            mend="give the attempt's UUID as --round-attempt-id, or leave the others out",
+            hint="give the attempt's UUID as --round-attempt-id, or leave the others out",
         )
     if config.compose_mode is not None and not isinstance(config.fork_from, list):
         raise InputError(
             f"compose_mode = {config.compose_mode!r} needs a list of parents, and fork_from is {config.fork_from!r}",
             where="run-round: compose_mode",
-            mend="name two or more branches with --fork-from, or leave --compose-mode out",
+            hint="name two or more branches with --fork-from, or leave --compose-mode out",
         )
 
 
@@ -131,7 +131,7 @@ def _check_commit(config: RunnerConfig, commit_sha: str | None) -> None:
         raise InputError(
             f"branch = {config.branch!r} and commit {commit_sha!r} must come together",
             where="run-round: branch",
-            mend="give the worktree that the branch is checked out in as --code-cwd",
+            hint="give the worktree that the branch is checked out in as --code-cwd",
         )
 
 

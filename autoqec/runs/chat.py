@@ -64,7 +64,7 @@ def propose(steps: Steps, said: IdeatorResponse, attempt: str | None) -> Json:
         raise InputError(
             f"{steps.plan.proposer} proposes the rounds of this run",
             where=str(steps.run.files.path),
-            mend=f"go on with autoqec run {steps.run.info.env} --resume {steps.run.run_id}",
+            hint=f"go on with autoqec run {steps.run.info.env} --resume {steps.run.run_id}",
         )
     done = None if attempt is None else steps.run.history.of_attempt(attempt)
     if done is not None:
@@ -83,12 +83,12 @@ def code(steps: Steps, number: int, said: CoderResponse | None) -> Json:
     lifecycle = steps.round(number)
     if said is None:
         if lifecycle.journal.compose_mode != "pure":
-            raise InputError("only a pure compose round needs no Coder", where="--in", mend="give the answer")
+            raise InputError("only a pure compose round needs no Coder", where="--in", hint="give the answer")
         status, reason = steps.commit(lifecycle)
     else:
         if lifecycle.journal.compose_mode == "pure":
             raise InputError(
-                "a pure compose round is the merge itself", where="--in", mend="leave the answer out"
+                "a pure compose round is the merge itself", where="--in", hint="leave the answer out"
             )
         if lifecycle.journal.commit_sha is None and not lifecycle.is_over:
             ConfigCheck(steps.now.context(number), sends_back=False)(said.dsl_config, said.tier)
@@ -117,7 +117,7 @@ def train(steps: Steps, number: int) -> Json:
         lifecycle = steps.round(number)
         if lifecycle.journal.commit_sha is None and not lifecycle.is_over:
             raise InputError(
-                f"round {number} has no config yet", where="run", mend="take the step `code` first"
+                f"round {number} has no config yet", where="run", hint="take the step `code` first"
             )
         steps.train(lifecycle)
         row = steps.row_so_far(lifecycle)
@@ -165,7 +165,7 @@ def abandon(steps: Steps, number: int, reason: str) -> Json:
         lifecycle = steps.round(number)
         if lifecycle.journal.commit_sha is not None:
             raise InputError(
-                f"round {number} is committed", where="abandon", mend="take the step `run`, then `record`"
+                f"round {number} is committed", where="abandon", hint="take the step `run`, then `record`"
             )
         lifecycle.abandon(f"given up: {reason}")
         row = steps.record(lifecycle)
@@ -198,15 +198,15 @@ def _check_budget(steps: Steps, in_flight: int) -> None:
     left = steps.now.seconds_left()
     if steps.now.rounds_done() + in_flight >= steps.plan.rounds:
         said = f"all {steps.plan.rounds} rounds of the plan are done or in flight"
-        mend = (
+        hint = (
             "finish those in flight, end the run, or plan more: autoqec step begin --run RUN_DIR --rounds N"
         )
     elif left is not None and left <= 0:
         said = f"the budget of {steps.plan.budget_minutes:g} minutes is used up"
-        mend = "end the run, or give it more: autoqec step begin --run RUN_DIR --budget-minutes M"
+        hint = "end the run, or give it more: autoqec step begin --run RUN_DIR --budget-minutes M"
     else:
         return
-    raise InputError(said, where="propose", mend=mend)
+    raise InputError(said, where="propose", hint=hint)
 
 
 def _out_of_scope(steps: Steps, lifecycle: RoundLifecycle) -> str | None:
@@ -281,5 +281,5 @@ def _for_analyst(steps: Steps, number: int | None) -> str:
 
 def _given(number: int | None, role: str) -> int:
     if number is None:
-        raise InputError(f"the {role} is told about a round", where="--round", mend="give its number")
+        raise InputError(f"the {role} is told about a round", where="--round", hint="give its number")
     return number

@@ -56,7 +56,7 @@ def runner_config(
         raise InputError(
             "has changed since the run began, and its rounds could not be compared",
             where=str(path),
-            mend="change it back, or begin another run",
+            hint="change it back, or begin another run",
         )
     data = {
         "env_name": name,

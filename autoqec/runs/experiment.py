@@ -117,7 +117,7 @@ class RoundLifecycle:
         """What `commit` writes into the worktree. Without it, the round is what the worktree's files say then."""
         if self.journal.compose_mode == "pure":
             raise InputError(
-                "a pure compose round is the merge itself", where="compose_mode", mend="use with_edit"
+                "a pure compose round is the merge itself", where="compose_mode", hint="use with_edit"
             )
         dsl = validate_model(config, PredecoderDSL, where="config")
         self._file.save(config=canonical_dict(dsl), commit_message=commit_message)
@@ -172,7 +172,7 @@ class RoundLifecycle:
         """The pointer: beside the artifacts, and committed on the branch."""
         if self.journal.row is None or self.journal.commit_sha is None:
             raise AutoQECError(
-                f"round {self.name.round} has no result to point at", where="point", mend="train it"
+                f"round {self.name.round} has no result to point at", where="point", hint="train it"
             )
         commit = self.journal.commit_sha
         dsl = committed_config(self.git, self.name, commit)
@@ -202,7 +202,7 @@ class RoundLifecycle:
         """The row in history; what was recorded before stays as it is. The verifier's verdict is the last word."""
         if self.journal.row is None:
             raise AutoQECError(
-                f"round {self.name.round} has no result to record yet", where="record", mend="train it"
+                f"round {self.name.round} has no result to record yet", where="record", hint="train it"
             )
         if report is not None:
             verdict = self._checked(report).verdict
@@ -216,7 +216,7 @@ class RoundLifecycle:
         """Removes the worktree; the round is no longer in flight."""
         if self.stage != "recorded":
             raise AutoQECError(
-                f"round {self.name.round} is not recorded yet", where="close", mend="record it first"
+                f"round {self.name.round} is not recorded yet", where="close", hint="record it first"
             )
         if self.is_over:
             self._drop()
@@ -292,7 +292,7 @@ class RoundLifecycle:
         if tip is None:
             raise AutoQECError(
                 f"branch {self.name.branch} is gone while its round is in flight",
-                mend="run autoqec reconcile",
+                hint="run autoqec reconcile",
             )
         return tip
 
@@ -332,7 +332,7 @@ class RoundLifecycle:
             raise AutoQECError(
                 f"branch {self.name.branch} was moved to {tip[:12]} while its round ran",
                 where=str(self.run.repository.root),
-                mend=f"look at it, then move it back: git branch -f {self.name.branch} {self.journal.commit_sha}",
+                hint=f"look at it, then move it back: git branch -f {self.name.branch} {self.journal.commit_sha}",
             )
         return tip
 

@@ -69,7 +69,7 @@ class HistoryStore:
                 raise InputError(
                     f"row {number} has no status",
                     where=str(self._lines.path),
-                    mend="restore the file from a backup",
+                    hint="restore the file from a backup",
                 )
         return [filled(row) for row in rows]
 

@@ -73,7 +73,7 @@ class JournalFile:
             raise AutoQECError(
                 f"cannot be written: {error.strerror}",
                 where=str(self._path),
-                mend="free some space or make the folder writable, then run the same command again",
+                hint="free some space or make the folder writable, then run the same command again",
             ) from error
 
     def close(self) -> None:

@@ -51,7 +51,7 @@ def bring_in_order(steps: Steps, spent_usd: Callable[[int], float | None] = lamb
         raise Paused(
             "; ".join(report.pauses),
             where=str(steps.run.files.path),
-            mend="decide about it by hand; `autoqec reconcile` says when nothing is left",
+            hint="decide about it by hand; `autoqec reconcile` says when nothing is left",
         )
     if not steps.plan.is_smoke:
         pareto.publish(steps.run.files.path)

@@ -88,7 +88,7 @@ def read_files(checkout: Path) -> Files:
             raise InputError(
                 "is not a file of a mechanism",
                 where=str(path),
-                mend=f"known files: {', '.join(sorted(known))}",
+                hint=f"known files: {', '.join(sorted(known))}",
             )
         files[name] = path.read_bytes()
     return files
@@ -191,7 +191,7 @@ def _custom(files: Mapping[str, bytes], slot: str, where: str) -> dict[str, Any]
     code = _name(ExperimentDir("").code(slot))
     if code not in files:
         raise InputError(
-            f"{slot} is custom and has no code", where=f"{where}/{code}", mend="write the function there"
+            f"{slot} is custom and has no code", where=f"{where}/{code}", hint="write the function there"
         )
     params = _mapping(files, _name(ExperimentDir("").params(slot)), where, missing_ok=True)
     return {"type": "custom", "code": _text(files[code], f"{where}/{code}"), "params_declared": params}
@@ -204,10 +204,10 @@ def _mapping(
     if name not in files:
         if missing_ok:
             return {}
-        raise InputError("is missing", where=place, mend="restore it from the parent branch")
+        raise InputError("is missing", where=place, hint="restore it from the parent branch")
     data = parse_yaml(_text(files[name], place), where=place)
     if not isinstance(data, dict):
-        raise InputError("is not a list of options", where=place, mend="expected `option: value` lines")
+        raise InputError("is not a list of options", where=place, hint="expected `option: value` lines")
     return data
 
 

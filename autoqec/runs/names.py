@@ -30,7 +30,7 @@ class RoundName:
         check_run_id(self.run_id)
         check_slug(self.slug)
         if not 1 <= self.round < 10**9:
-            raise InputError(f"{self.round} cannot number a round", where="round", mend="rounds count from 1")
+            raise InputError(f"{self.round} cannot number a round", where="round", hint="rounds count from 1")
 
     @property
     def branch(self) -> str:
@@ -55,7 +55,7 @@ def parse_branch(branch: str) -> RoundName:
         raise InputError(
             f"{branch[:120]!r} is not an experiment branch",
             where="branch",
-            mend="expected exp/<run_id>/<NN>-<slug>",
+            hint="expected exp/<run_id>/<NN>-<slug>",
         )
     return name
 
@@ -65,14 +65,14 @@ def check_slug(slug: str) -> str:
         raise InputError(
             f"{slug[:80]!r} cannot name a round",
             where="slug",
-            mend="use a-z, 0-9 and dashes, at most 40 characters, not starting with a dash",
+            hint="use a-z, 0-9 and dashes, at most 40 characters, not starting with a dash",
         )
     return slug
 
 
 def check_run_id(run_id: str) -> str:
     if not _RUN_ID.fullmatch(run_id):
-        raise InputError(f"{run_id[:80]!r} is not a run id", where="run_id", mend="expected YYYYMMDD-HHMMSS")
+        raise InputError(f"{run_id[:80]!r} is not a run id", where="run_id", hint="expected YYYYMMDD-HHMMSS")
     return run_id
 
 

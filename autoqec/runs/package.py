@@ -43,10 +43,10 @@ def package_run(run: Run, target: Path) -> Manifest:
     """Writes the archive, whole or not at all. Rounds in flight are left out: finish them first."""
     if run.journals():
         raise InputError(
-            "has rounds in flight", where=str(run.files.path), mend="let the run end, or resume it"
+            "has rounds in flight", where=str(run.files.path), hint="let the run end, or resume it"
         )
     if not target.parent.is_dir():
-        raise InputError("is not a folder", where=str(target.parent), mend="make it first")
+        raise InputError("is not a folder", where=str(target.parent), hint="make it first")
     with tempfile.TemporaryDirectory(prefix=".autoqec-package-", dir=target.parent) as scratch:
         stage = PackageDir(Path(scratch))
         env = load_env(run.info.env)
@@ -116,7 +116,7 @@ def _copy_env(env: Environment, name: str, stage: PackageDir) -> str:
             raise InputError(
                 f"refers to {word}, which lies outside its folder",
                 where=str(source),
-                mend="move the file beside the environment",
+                hint="move the file beside the environment",
             )
         (stage.env / str(word)).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, stage.env / str(word))

@@ -130,7 +130,7 @@ def _environment(package: PackageDir, manifest: Manifest) -> Environment:
         raise InputError(
             f"{manifest.env} is another environment here than the package's",
             where="env",
-            mend=f"use AutoQEC {manifest.autoqec_version}",
+            hint=f"use AutoQEC {manifest.autoqec_version}",
         )
     return env
 

@@ -170,6 +170,6 @@ def make_author(plan: Plan, files: RunDir) -> Author:
         return LlmAuthor(llm_proposer.make(files, Caps.for_budget(plan.budget_usd)))
     if plan.proposer == CHAT:
         raise InputError(
-            "a chat proposes the rounds of this run", where=str(files.path), mend="go on with autoqec step"
+            "a chat proposes the rounds of this run", where=str(files.path), hint="go on with autoqec step"
         )
     return OfflineAuthor(make_offline(plan.proposer))

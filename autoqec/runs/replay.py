@@ -55,7 +55,7 @@ def replay(round_dir: Path, runner: Runner | None = None, *, wall_clock_s: float
         raise InputError(
             "has no pointer file: only rounds with a branch can be replayed",
             where=str(round_dir),
-            mend="give runs/<run_id>/round_<N>",
+            hint="give runs/<run_id>/round_<N>",
         )
     pointer = read_pointer(files.pointer.read_bytes(), where=str(files.pointer))
     run = Run.open(files.path.parent)

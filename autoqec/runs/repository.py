@@ -67,7 +67,7 @@ class Repository:
                 stale.unlink(missing_ok=True)  # of a run whose making was killed
             head = git.resolve("HEAD")
             if head is None:
-                raise InputError("has no commit yet", where=str(self.root), mend="commit something first")
+                raise InputError("has no commit yet", where=str(self.root), hint="commit something first")
             prefix = ExperimentDir.NAME
             files = {f"{prefix}/{name}": content for name, content in to_files(config).items()}
             commit = commit_files(git, head, files, f"Base of run {run_id}\n", replacing=prefix)
@@ -122,20 +122,20 @@ def open_checkout(folder: Path) -> Repository:
         bare = git("rev-parse", "--is-bare-repository").strip() == "true"
         root = folder if bare else Path(git("rev-parse", "--show-toplevel").rstrip("\n"))
     except GitError as error:
-        mend = "give a checkout of AutoQEC, or leave it out: one is made in the workspace"
+        hint = "give a checkout of AutoQEC, or leave it out: one is made in the workspace"
         said = (error.said.strip().splitlines() or ["no message"])[0]
-        raise InputError(f"cannot be used as a git repository: {said}", where=where, mend=mend) from error
+        raise InputError(f"cannot be used as a git repository: {said}", where=where, hint=hint) from error
     if bare:
         raise InputError(
-            "is a bare repository: rounds need a checkout", where=where, mend="clone it without --bare"
+            "is a bare repository: rounds need a checkout", where=where, hint="clone it without --bare"
         )
     git = Git(root)
     if git("rev-parse", "--is-shallow-repository").strip() == "true":
         raise InputError(
-            "is a shallow clone: merges need the whole history", where=where, mend="run git fetch --unshallow"
+            "is a shallow clone: merges need the whole history", where=where, hint="run git fetch --unshallow"
         )
     if git.resolve("HEAD") is None:
-        raise InputError("has no commit yet", where=where, mend="commit something first")
+        raise InputError("has no commit yet", where=where, hint="commit something first")
     if not (root / MODULES).is_dir():
         raise InputError(f"has no {MODULES}: it is not a checkout of AutoQEC", where=where)
     changed = git.paths("status", "--porcelain", "-z", "--untracked-files=no")
@@ -146,7 +146,7 @@ def open_checkout(folder: Path) -> Repository:
         raise InputError(
             f"has changes that are not committed, and rounds would not see them: {', '.join(names[:5])}{more}",
             where=where,
-            mend="commit or stash them",
+            hint="commit or stash them",
         )
     return Repository(root.resolve())
 

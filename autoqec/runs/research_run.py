@@ -66,7 +66,7 @@ class Steps:
                 raise InputError(
                     f"was begun for {run.info.env} with profile {run.info.training_profile}",
                     where=str(made.path),
-                    mend="choose another run id",
+                    hint="choose another run id",
                 )
         else:
             run = Run.create(workspace, env, repository, training_profile=plan.profile, run_id=run_id)
@@ -91,7 +91,7 @@ class Steps:
             if lifecycle.name.round == number:
                 return lifecycle
         known = ", ".join(str(lifecycle.name.round) for lifecycle in flying) or "none"
-        raise InputError(f"round {number} is not in flight", where="--round", mend=f"in flight: {known}")
+        raise InputError(f"round {number} is not in flight", where="--round", hint=f"in flight: {known}")
 
     def recorded(self, number: int) -> dict[str, Any] | None:
         """The row of a round that is over."""
@@ -211,7 +211,7 @@ class Steps:
             raise InputError(
                 f"over budget: {'; '.join(over)}",
                 where="dsl_config",
-                mend="make it cheaper, or begin a run without --refuse-over-budget",
+                hint="make it cheaper, or begin a run without --refuse-over-budget",
             )
 
     def train(self, lifecycle: RoundLifecycle) -> None:
@@ -238,7 +238,7 @@ class Steps:
         """The same, of a round that has one."""
         if lifecycle.journal.row is None:
             raise InputError(
-                f"round {lifecycle.name.round} has no result yet", where="analyse", mend="train it first"
+                f"round {lifecycle.name.round} has no result yet", where="analyse", hint="train it first"
             )
         return self.row_so_far(lifecycle)
 

@@ -105,7 +105,7 @@ class Run:
                 raise InputError(
                     f"a branch is called {blocked!r}, so that none can be called {blocked}/...",
                     where=str(repository.root),
-                    mend=f"rename it: git branch -m {blocked} my-{blocked}",
+                    hint=f"rename it: git branch -m {blocked} my-{blocked}",
                 )
         repository.hide_worktrees()
         folder = _new_folder(runs_folder(workspace), run_id)
@@ -133,7 +133,7 @@ class Run:
             raise InputError(
                 f"the run's repository {info.repository} is gone",
                 where=str(about),
-                mend="move it back to its place",
+                hint="move it back to its place",
             )
         return cls(folder, info, limits)
 
@@ -221,11 +221,11 @@ class Run:
         recorded = [row for row in rows if row["branch"] == name and row["commit_sha"] is not None]
         known = sorted({str(row["branch"]) for row in rows if row["branch"]})
         if not recorded:
-            mend = f"known: {', '.join([BASELINE, *known[-20:]])}"
-            raise InputError(f"{name} is not a branch with a recorded round", where="fork_from", mend=mend)
+            hint = f"known: {', '.join([BASELINE, *known[-20:]])}"
+            raise InputError(f"{name} is not a branch with a recorded round", where="fork_from", hint=hint)
         tip = git.branch(name)
         if tip is None:
-            raise InputError(f"branch {name} is gone", where="fork_from", mend="run autoqec reconcile")
+            raise InputError(f"branch {name} is gone", where="fork_from", hint="run autoqec reconcile")
         if not git.is_ancestor(recorded[0]["commit_sha"], tip):
             raise InputError(
                 f"branch {name} no longer holds commit {recorded[0]['commit_sha'][:12]} of its round: its history was rewritten",
@@ -243,7 +243,7 @@ class Run:
         proposed |= {canonical_fork(file.journal.fork_from) for file in journals}
         if canonical in proposed:
             raise InputError(
-                f"the composition {canonical} was proposed before", where="fork_from", mend="compose others"
+                f"the composition {canonical} was proposed before", where="fork_from", hint="compose others"
             )
 
     def _check_limits(self, journals: list[JournalFile]) -> None:
@@ -252,14 +252,14 @@ class Run:
             raise InputError(
                 f"{len(active)} worktrees are active, and {self.limits.max_worktrees} are allowed",
                 where=str(self.repository.worktrees),
-                mend="finish a round, or run autoqec reconcile if none is running",
+                hint="finish a round, or run autoqec reconcile if none is running",
             )
         for place in (self.repository.worktrees, self.files.path):
             if (free := free_gb(place)) < self.limits.min_free_gb:
                 raise InputError(
                     f"{free:.2f} GB of disk space are free, and {self.limits.min_free_gb:g} are required",
                     where=str(place),
-                    mend="free some space",
+                    hint="free some space",
                 )
 
     def _next_round(self, git: Git, rows: list[Row], journals: list[JournalFile]) -> int:
@@ -277,11 +277,11 @@ class Run:
 
     def _check_free(self, git: Git, name: RoundName) -> None:
         """A name that is taken halts the round: what is there may be somebody's."""
-        mend = "rename or remove it yourself, or choose another slug"
+        hint = "rename or remove it yourself, or choose another slug"
         if git.branch(name.branch) is not None:
-            raise InputError(f"branch {name.branch} exists", where=str(self.repository.root), mend=mend)
+            raise InputError(f"branch {name.branch} exists", where=str(self.repository.root), hint=hint)
         if (worktree := Worktree(self.repository, name, git)).exists:
-            raise InputError("is there already", where=str(worktree.path), mend=mend)
+            raise InputError("is there already", where=str(worktree.path), hint=hint)
 
 
 def locate_env(env: str) -> tuple[str, Path]:
@@ -309,12 +309,12 @@ def _new_folder(runs: Path, run_id: str | None = None) -> Path:
                     return folder  # of a process that was killed before there was a run
                 if run_id is not None:
                     raise InputError(
-                        "is there already", where=str(folder), mend=f"go on with it: --resume {run_id}"
+                        "is there already", where=str(folder), hint=f"go on with it: --resume {run_id}"
                     ) from None
                 moment += timedelta(seconds=1)
     except OSError as error:
         raise InputError(
             f"cannot make a run here: {error.strerror}",
             where=str(runs),
-            mend="choose a folder that can be written",
+            hint="choose a folder that can be written",
         ) from error

@@ -16,6 +16,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -117,15 +118,20 @@ class _Model:
     ) -> None:
         import torch
 
+        from autoqec.decoders import checkpoint
         from autoqec.decoders.compiler import compile_predecoder, context
         from autoqec.decoders.dsl_schema import PredecoderDSL
 
         torch.set_num_threads(1)  # there is one worker per core
         config = PredecoderDSL.model_validate_json(json.dumps(dsl))
         self.problem = problem
-        self.module: Any = compile_predecoder(config, problem, seed=seed).eval()
-        if state is not None:
-            self._load(state)
+        if state is None:
+            self.module: Any = compile_predecoder(config, problem, seed=seed)
+        else:
+            tensors = {name: torch.from_numpy(np.array(array)) for name, array in state.items()}
+            info: Any = SimpleNamespace(dsl=config)
+            self.module = checkpoint.restore(info, tensors, problem, where="checkpoint")
+        self.module.eval()
         self._ctx = context(problem)
         self.columns = problem.n_faults
         self.kind = "faults" if self.module.output_mode == "hard_flip" else "priors"
@@ -133,21 +139,6 @@ class _Model:
             with torch.no_grad():
                 if self.module.edge_log_odds(torch.zeros(1, problem.n_checks), self._ctx) is not None:
                     self.kind, self.columns = "edges", problem.graph.n_edges
-
-    def _load(self, state: dict[str, Any]) -> None:
-        import torch
-
-        given = {name: torch.from_numpy(np.array(array)) for name, array in state.items()}
-        expected = self.module.state_dict()
-        if other := sorted(expected.keys() ^ given.keys()):
-            raise ValueError(f"has other tensors than its config asks for: {other[:5]}")
-        for name, tensor in expected.items():
-            if given[name].shape != tensor.shape or given[name].dtype != tensor.dtype:
-                raise ValueError(
-                    f"tensor {name} is {given[name].dtype} {tuple(given[name].shape)}, "
-                    f"expected {tensor.dtype} {tuple(tensor.shape)}"
-                )
-        self.module.load_state_dict(given)
 
     def answers(self, detectors: Any, batch: int, *, as_counted: bool) -> Any:
         """The answers for packed shots, `batch` of them per call of the module, in order.
@@ -207,7 +198,8 @@ def serve(source: int, sink: int) -> None:
             _write(sink, reply)
         except Exception as error:
             # Whatever a model raises is data for the other side, which decides what it means.
-            text = wire.one_line(f"{type(error).__name__}: {error}").encode()
+            what = getattr(error, "what", None) or f"{type(error).__name__}: {error}"
+            text = wire.one_line(what).encode()
             _write(sink, wire.header(wire.REFUSAL, len(text)))
             _write(sink, text)
 

@@ -52,7 +52,7 @@ class Tier(ABC):
 
     @abstractmethod
     def lacks(self) -> str | None:
-        """What is missing for this tier to be tried at all, with its mend; None when nothing is."""
+        """What is missing for this tier to be tried at all, with a hint; None when nothing is."""
 
     @abstractmethod
     def wrap(

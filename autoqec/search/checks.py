@@ -28,7 +28,7 @@ def resolve(fork_from: str | list[str], context: RoundContext) -> str | list[str
     if unknown:
         known = ", ".join(sorted({short_name(name) for name in names}))
         raise InputError(
-            f"there is no branch {unknown[0][:100]!r}", where="fork_from", mend=f"branches: {known}"
+            f"there is no branch {unknown[0][:100]!r}", where="fork_from", hint=f"branches: {known}"
         )
     found = [names[name] for name in wanted]
     return found[0] if isinstance(fork_from, str) else found
@@ -68,13 +68,13 @@ def check_fork(fork_from: str | list[str], compose_mode: ComposeMode | None, con
             raise InputError(
                 "compose_mode needs a list of branches",
                 where="compose_mode",
-                mend="give null, or a list in fork_from",
+                hint="give null, or a list in fork_from",
             )
         return
     if len(set(fork)) < len(fork):
-        raise InputError("a branch is named twice", where="fork_from", mend="compose different branches")
+        raise InputError("a branch is named twice", where="fork_from", hint="compose different branches")
     if canonical_fork(fork) in {row.get("fork_from_canonical") for row in context.history}:
-        raise InputError("these branches were composed before", where="fork_from", mend="compose others")
+        raise InputError("these branches were composed before", where="fork_from", hint="compose others")
     by_name = {branch.name: branch for branch in context.branches}
     for name in fork:
         inside = [other for other in fork if other != name and other in _ancestors(name, by_name)]
@@ -82,7 +82,7 @@ def check_fork(fork_from: str | list[str], compose_mode: ComposeMode | None, con
             raise InputError(
                 f"{short_name(name)} contains {short_name(inside[0])} already",
                 where="fork_from",
-                mend="compose branches of which none is an ancestor of another",
+                hint="compose branches of which none is an ancestor of another",
             )
 
 
@@ -116,14 +116,14 @@ class ConfigCheck:
             raise InputError(
                 f"tier is {tier!r}, and the config is of tier {dsl.tier!r}",
                 where="tier",
-                mend=f"say {dsl.tier!r}",
+                hint=f"say {dsl.tier!r}",
             )
         costs = estimate(dsl, self._context)
         if not costs.is_feasible:
-            raise InputError("; ".join(costs.reasons), where="dsl_config", mend="make it smaller or cheaper")
+            raise InputError("; ".join(costs.reasons), where="dsl_config", hint="make it smaller or cheaper")
         repeat = find_repeat(canonical_dict(dsl), self._context.history)
         if repeat is not None and not self._sent_back:
             self._sent_back = True
             raise InputError(
-                repeat, where="dsl_config", mend="change what the hypothesis is about, or more of it"
+                repeat, where="dsl_config", hint="change what the hypothesis is about, or more of it"
             )

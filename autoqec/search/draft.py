@@ -51,7 +51,7 @@ def nothing_left(proposer: str) -> NothingLeft:
     return NothingLeft(
         f"{TRIES} candidates were repeats or beyond the limits",
         where=f"proposer {proposer}",
-        mend="raise the budgets of the environment, or end the run",
+        hint="raise the budgets of the environment, or end the run",
     )
 
 

@@ -24,7 +24,7 @@ def names() -> list[str]:
 def make(name: str) -> Proposer:
     if name not in _MODULES:
         raise InputError(
-            f"unknown proposer {name!r}", where="--proposer", mend=f"known: {', '.join(_MODULES)}"
+            f"unknown proposer {name!r}", where="--proposer", hint=f"known: {', '.join(_MODULES)}"
         )
     module = importlib.import_module(f"autoqec.search.{_MODULES[name]}")
     proposer: Proposer = module.make()

@@ -36,7 +36,7 @@ def paired_bootstrap(
     """All intervals from one set of resamples. Each holds the point estimate and has a width."""
     if not 0 < level < 1 or resamples < 100:
         raise InputError(
-            f"level = {level}, resamples = {resamples}", mend="give 0 < level < 1 and resamples >= 100"
+            f"level = {level}, resamples = {resamples}", hint="give 0 < level < 1 and resamples >= 100"
         )
     n = table.shots
     if n == 0:

@@ -88,7 +88,7 @@ def shots_needed(
         if high > MAX_SHOTS:
             raise InputError(
                 f"ler = {ler:g} with effect = {effect:g} takes more than {MAX_SHOTS:.0e} shots",
-                mend="ask for a larger effect or a higher ler",
+                hint="ask for a larger effect or a higher ler",
             )
     low = high // 2
     while high - low > max(1, high // 2000):  # the sawtooth of a discrete test is finer than this
@@ -156,7 +156,7 @@ def sequential_shots(
         if target > MAX_SHOTS:
             raise InputError(
                 f"ler = {ler:g} with effect = {effect:g} takes more than {MAX_SHOTS:.0e} shots",
-                mend="ask for a larger effect or a higher ler",
+                hint="ask for a larger effect or a higher ler",
             )
         counts[running] += rng.multinomial(target - shots, cells, size=running.size)
         shots = target
@@ -171,4 +171,4 @@ def sequential_shots(
 
 def _check(name: str, value: float, holds: bool, rule: str) -> None:
     if not holds:
-        raise InputError(f"{value:g} is out of range", where=name, mend=f"give {rule}")
+        raise InputError(f"{value:g} is out of range", where=name, hint=f"give {rule}")

@@ -68,7 +68,7 @@ def confirmation_alpha(max_rounds: int, spent: int = 0, total: float = TOTAL_ALP
     if max_rounds < 1 or spent < 0 or not 0 < total < 1:
         raise InputError(
             f"max_rounds = {max_rounds}, spent = {spent}, total = {total}",
-            mend="give max_rounds >= 1, spent >= 0 and 0 < total < 1",
+            hint="give max_rounds >= 1, spent >= 0 and 0 < total < 1",
         )
     return total / max_rounds if spent < max_rounds else 0.0
 
@@ -102,7 +102,7 @@ def decide_evidence(
     """
     for name, alpha in (("alpha_gain", alpha_gain), ("alpha_loss", alpha_loss)):
         if not 0 <= alpha < 1:
-            raise InputError(f"{name} = {alpha} is not a level", mend="give 0 <= alpha < 1")
+            raise InputError(f"{name} = {alpha} is not a level", hint="give 0 <= alpha < 1")
     p_gain, p_loss = anytime_p(table.b, table.c), anytime_p(table.c, table.b)
     gaps = [
         f"{name} = {value} < {least}"
@@ -141,7 +141,7 @@ def look_schedule(min_shots: int, max_shots: int, growth: float = GROWTH) -> Ite
     if not 0 < min_shots <= max_shots or growth <= 1:
         raise InputError(
             f"min_shots = {min_shots}, max_shots = {max_shots}, growth = {growth}",
-            mend="give 0 < min_shots <= max_shots and growth > 1",
+            hint="give 0 < min_shots <= max_shots and growth > 1",
         )
     shots = min_shots
     while shots < max_shots:

@@ -24,7 +24,7 @@ class PairedTable:
         if min(self.b, self.c, self.both) < 0 or self.b + self.c + self.both > self.shots:
             raise InputError(
                 f"b = {self.b}, c = {self.c}, both = {self.both} are not counts of {self.shots} shots",
-                mend="each shot is in one cell at most",
+                hint="each shot is in one cell at most",
             )
 
     def __add__(self, other: PairedTable) -> PairedTable:

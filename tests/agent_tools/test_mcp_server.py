@@ -183,7 +183,7 @@ def test_bad_arguments_are_refused_with_the_mend(workspace: Path) -> None:
     assert "seed" in number
     assert ">= 0" in number
     assert "config: required key is missing" in missing
-    assert "mend: give a new folder" in taken
+    assert "hint: give a new folder" in taken
     assert (workspace / "taken" / "config.yaml").read_text() == "the user's own\n"
     assert "surface_d3_depol" in env
     assert "run.json" in no_run

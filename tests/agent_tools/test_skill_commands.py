@@ -230,7 +230,7 @@ def test_diagnose_failure(shell: Shell, run: dict[str, Any]) -> None:
     values = {
         **run["values"],
         "ROUND_DIR": "broken",
-        "CONFIG": "mended.yaml",
+        "CONFIG": "fixed.yaml",
         "TRIAL_DIR": "trial",
     }
     failed = shell("autoqec run-round ENV greedy.yaml ROUND_DIR --json", values, codes={1})
@@ -240,7 +240,7 @@ def test_diagnose_failure(shell: Shell, run: dict[str, Any]) -> None:
     assert (one["kind"], one["healthy"], one["cause"]) == ("round", False, "out_of_memory")
     assert one["findings"][0]["evidence"]
     assert whole["kind"] == "run"
-    assert said[-2]["written"] == "mended.yaml"
+    assert said[-2]["written"] == "fixed.yaml"
     assert said[-1]["status"] == "ok"
 
 

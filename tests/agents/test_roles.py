@@ -148,7 +148,7 @@ def test_a_response_that_cannot_be_carried_out_is_repaired_like_any_other(
 
     def check(said: IdeatorResponse) -> None:
         if said.fork_from == "nowhere":
-            raise InputError("there is no branch 'nowhere'", where="fork_from", mend="branches: baseline")
+            raise InputError("there is no branch 'nowhere'", where="fork_from", hint="branches: baseline")
 
     answer = team(tmp_path, server).ideator("context", round=1, check=check)
     assert answer.calls == 2

@@ -40,9 +40,9 @@ def test_the_json_has_its_stable_keys(report: dict[str, Any]) -> None:
     assert set(report) == {"ok", "checks"}
     assert report["ok"] is True
     for check in report["checks"]:
-        assert set(check) == {"name", "status", "detail", "mend"}
+        assert set(check) == {"name", "status", "detail", "hint"}
         assert check["status"] in ("ok", "warn", "fail")
-        assert (check["mend"] is None) == (check["status"] == "ok")
+        assert (check["hint"] is None) == (check["status"] == "ok")
     names = [check["name"] for check in report["checks"]]
     assert len(names) == len(set(names))
 
@@ -72,7 +72,7 @@ def test_a_failed_requirement_gives_exit_code_1_and_the_mend(monkeypatch: pytest
     assert plain.output.splitlines()[:3] == [
         "ok    stim  1.16.0",
         "fail  git   not found",
-        "            mend: install git",
+        "            hint: install git",
     ]
     as_json = CliRunner().invoke(command, ["--json"])
     assert as_json.exit_code == 1
@@ -88,7 +88,7 @@ def test_a_warning_leaves_exit_code_0(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_missing_library_names_its_mend() -> None:
     optional = check_library(Library("no-such-thing", "no_such_thing", "pip install it", use="tests"))
-    assert (optional.status, optional.mend) == ("warn", "pip install it")
+    assert (optional.status, optional.hint) == ("warn", "pip install it")
     assert "for tests" in optional.detail
     assert check_library(Library("no-such-thing", "x", "pip install it", required=True)).status == "fail"
 
@@ -112,7 +112,7 @@ def test_no_git_is_a_failure(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
     monkeypatch.setenv("PATH", str(tmp_path))
     [check] = machine_checks._git()
     assert (check.name, check.status) == ("git", "fail")
-    assert "install git" in str(check.mend)
+    assert "install git" in str(check.hint)
 
 
 def test_a_git_without_a_name_is_a_warning(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -124,7 +124,7 @@ def test_a_git_without_a_name_is_a_warning(monkeypatch: pytest.MonkeyPatch, tmp_
     version, name = machine_checks._git()
     assert version.status == "ok"
     assert name.status == "warn"
-    assert "git config" in str(name.mend)
+    assert "git config" in str(name.hint)
 
 
 def test_a_cache_that_cannot_be_written_is_a_warning(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -132,17 +132,17 @@ def test_a_cache_that_cannot_be_written_is_a_warning(monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("AUTOQEC_CACHE", str(tmp_path / "file" / "cache"))
     checks = {check.name: check for check in machine_checks._folders()}
     assert checks["cache"].status == "warn"
-    assert "AUTOQEC_CACHE" in str(checks["cache"].mend)
-    assert checks["disk (here)"].status == "ok" or checks["disk (here)"].mend
+    assert "AUTOQEC_CACHE" in str(checks["cache"].hint)
+    assert checks["disk (here)"].status == "ok" or checks["disk (here)"].hint
 
 
-def test_no_sandbox_at_all_is_said_and_mended(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_sandbox_at_all_is_said_with_a_hint(monkeypatch: pytest.MonkeyPatch) -> None:
     unavailable = tiers.TierReport("landlock", False, "not in this kernel")
     monkeypatch.setattr(tiers, "probe", lambda _tier: unavailable)
     first, *others = machine_checks._sandbox()
     assert first.status == "warn"
     assert "not confined" in first.detail
-    assert all(check.status == "warn" and check.mend for check in others)
+    assert all(check.status == "warn" and check.hint for check in others)
 
 
 def test_a_terminal_gets_a_table(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -150,5 +150,5 @@ def test_a_terminal_gets_a_table(monkeypatch: pytest.MonkeyPatch, capsys: pytest
 
     doctor._print_table([Check("onnx", "warn", "not installed", "pip install onnx")])
     out = capsys.readouterr().out
-    assert "mend" in out
+    assert "hint" in out
     assert "pip install onnx" in out

@@ -80,7 +80,7 @@ def test_add_env_by_flags(tmp_path: Path) -> None:
     assert run("env", "validate", str(out)).exit_code == 0
 
 
-def test_add_env_by_prompts_mends_bad_answers(tmp_path: Path) -> None:
+def test_add_env_by_prompts_corrects_bad_answers(tmp_path: Path) -> None:
     out = tmp_path / "steane.yaml"
     answers = [
         "",

@@ -101,7 +101,7 @@ def test_half_of_a_rounds_origin_is_refused(options: list[str], said: str) -> No
 def test_a_missing_attempt_is_named_with_its_mend() -> None:
     said = run_round("--fork-from", "baseline").stderr
     assert said.startswith("error: run-round: round_attempt_id: ")
-    assert "mend: give the attempt's UUID as --round-attempt-id" in said
+    assert "hint: give the attempt's UUID as --round-attempt-id" in said
 
 
 @pytest.mark.parametrize("given", [[json.dumps([B, A])], [f' [ "{B}",\n"{A}" ]'], [B, A]])

@@ -157,7 +157,7 @@ def test_accepted(data: dict[str, Any]) -> None:
         ({**GNN, "gnn": {"edge_features": ["colour"]}}, r"gnn.edge_features\[0\]: expected one of"),
         (
             {**GNN, "gnn": {"message_fun": "mlp"}},
-            "gnn.message_fun: unknown key\n  mend: did you mean 'message_fn'",
+            "gnn.message_fun: unknown key\n  hint: did you mean 'message_fn'",
         ),
         ({**GNN, "head": {**CUSTOM, "type": "lambda"}}, "head.type: expected 'custom'"),
         ({**GNN, "head": {"type": "custom"}}, "head.code: required key is missing"),

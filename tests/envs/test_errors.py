@@ -1,4 +1,4 @@
-"""Bad environments: one clear InputError each, with the place and the mend."""
+"""Bad environments: one clear InputError each, with the place and a hint."""
 
 import subprocess
 import sys
@@ -183,12 +183,12 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES)
 def test_bad_environment(folder: Path, case: str) -> None:
-    changes, what, mend = CASES[case]
+    changes, what, hint = CASES[case]
     env = load_env(write(folder, **changes))
     with pytest.raises(InputError) as caught:
         env.problem(env.spec.noise.p[0])
     assert what in str(caught.value)
-    assert mend in str(caught.value)
+    assert hint in str(caught.value)
     assert "Traceback" not in str(caught.value)
 
 

@@ -203,7 +203,7 @@ def test_unreadable_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "place", "message", "mend"),
+    ("old", "new", "place", "message", "hint"),
     [
         ("count: 4", "cuont: 4", "cuont", "unknown key", "did you mean 'count'?"),
         ("count: 4", "zzz: 4", "zzz", "unknown key", "known keys: name, rates, count"),
@@ -238,7 +238,7 @@ def test_unreadable_file(tmp_path: Path) -> None:
     ],
 )
 def test_one_problem_is_one_clear_error(
-    tmp_path: Path, old: str, new: str, place: str, message: str, mend: str | None
+    tmp_path: Path, old: str, new: str, place: str, message: str, hint: str | None
 ) -> None:
     assert old in VALID
     path = write(tmp_path, VALID.replace(old, new))
@@ -247,8 +247,8 @@ def test_one_problem_is_one_clear_error(
     assert caught.value.where == f"{path}: {place}"
     assert message in caught.value.what
     assert "\n" not in caught.value.what
-    assert (caught.value.mend or "").startswith(mend or "")
-    assert (caught.value.mend is None) == (mend is None)
+    assert (caught.value.hint or "").startswith(hint or "")
+    assert (caught.value.hint is None) == (hint is None)
 
 
 def test_all_problems_are_listed_and_the_cause_comes_first(tmp_path: Path) -> None:

@@ -143,7 +143,7 @@ def test_a_p_without_failures(broken) -> None:
     found = _root(diagnose_round(folder), "degenerate_p")
     assert found.confidence == "high"
     _says(found, "reference_p = 0.0001", "0 in 4000 shots")
-    assert found.patch is None  # no config can mend it
+    assert found.patch is None  # no config can fix it
     assert found.env_change is not None
     assert (found.env_change.field, found.env_change.after) == ("noise.reference_p", 0.01)
 

@@ -37,6 +37,6 @@ def test_a_history_row_reads_as_metrics(tmp_path: Path) -> None:
 
 
 def test_call_path_error_is_readable() -> None:
-    error = RunnerCallPathError("code_cwd is set", where="RunnerConfig", mend="run it as a subprocess")
+    error = RunnerCallPathError("code_cwd is set", where="RunnerConfig", hint="run it as a subprocess")
     assert isinstance(error, AutoQECError)
     assert error.exit_code == 1

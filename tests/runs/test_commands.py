@@ -78,7 +78,7 @@ def test_the_graph_says_what_became_of_branches(played: Run, checkout: Path) -> 
 
 def test_reconcile_says_what_it_does_and_exits_by_what_is_left(played: Run, checkout: Path) -> None:
     path = played.files.path
-    assert call("reconcile", path).stdout == "Nothing to mend.\n"
+    assert call("reconcile", path).stdout == "Nothing to repair.\n"
     user_git(checkout, "branch", f"exp/{played.run_id}/77-x", played.info.base_commit)
     announced = call("reconcile", path, "--dry-run")
     assert announced.stdout == f"would delete empty branch: exp/{played.run_id}/77-x\n"

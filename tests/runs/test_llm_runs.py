@@ -65,7 +65,7 @@ PRICES = {"claude-cli": 0.0123, "codex-cli": 0.021, "anthropic": 0.011, "openai"
 
 
 def _script(*, edits: bool) -> list[dict[str, Any]]:
-    """Tier 1, tier 2, a conflict of the two, tier 1 again, and a composition; four answers have to be mended.
+    """Tier 1, tier 2, a conflict of the two, tier 1 again, and a composition; four answers have to be corrected.
 
     edits: the coder edits files, too, inside what a round may change and, in a sixth round, outside of it.
     """

@@ -62,7 +62,7 @@ def test_a_row_that_names_no_attempt_gets_a_follow_up_of_its_own(taken: Steps, t
     noted = json.loads(taken.run.files.history.read_text().splitlines()[-1])
     assert noted["reconcile_id"]
     assert "None" not in noted["status_reason"]
-    assert call("reconcile", taken.run.files.path).stdout == "Nothing to mend.\n"
+    assert call("reconcile", taken.run.files.path).stdout == "Nothing to repair.\n"
 
 
 @pytest.mark.parametrize(

@@ -126,7 +126,7 @@ class TestPython:
         with pytest.raises(Exception, match=r"3\.9\.2") as caught:
             setup_env.newer_python((3, 9, 2))
         assert "Python 3.11 or newer is needed" in str(caught.value)
-        assert "mend: install Python 3.11 or newer" in str(caught.value)
+        assert "hint: install Python 3.11 or newer" in str(caught.value)
 
     def test_no_venv_module_is_refused_with_the_mend(
         self, setup_env: ModuleType, monkeypatch: pytest.MonkeyPatch

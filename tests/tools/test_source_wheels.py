@@ -120,7 +120,7 @@ def test_a_failed_build_shows_its_output_and_keeps_nothing(
     with pytest.raises(wheels.SetupError) as caught:
         wheels.build(steps, pip.argv, "stim", VERSIONS, cache, forced=False)
     assert "cannot compile stim" in str(caught.value)
-    assert "mend:" in str(caught.value)
+    assert "hint:" in str(caught.value)
     assert not any(cache.iterdir())
 
 
@@ -148,7 +148,7 @@ def test_no_compiler_is_said_before_anything_is_fetched(
     pip = FakePip(tmp_path)
     with pytest.raises(wheels.SetupError, match=r"no C\+\+ compiler") as caught:
         wheels.build(steps, pip.argv, "stim", VERSIONS, tmp_path / "cache", forced=False)
-    assert "g++" in caught.value.mend
+    assert "g++" in caught.value.hint
     assert pip.calls("wheel") == []
 
 
@@ -159,7 +159,7 @@ def test_a_cache_that_cannot_be_written_is_said_before_the_build(
     pip = FakePip(tmp_path)
     with pytest.raises(wheels.SetupError, match="cannot be written") as caught:
         wheels.build(steps, pip.argv, "stim", VERSIONS, tmp_path / "file" / "cache", forced=False)
-    assert "AUTOQEC_CACHE" in caught.value.mend
+    assert "AUTOQEC_CACHE" in caught.value.hint
     assert pip.calls("wheel") == []
 
 

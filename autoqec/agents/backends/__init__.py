@@ -27,7 +27,7 @@ def make_backend(name: str, *, model: str | None, environ: Mapping[str, str], wh
         raise InputError(
             f"{name!r} is not a role backend",
             where=where,
-            mend=f"known: {', '.join(BACKENDS)}; or {without_a_model()}",
+            hint=f"known: {', '.join(BACKENDS)}; or {without_a_model()}",
         )
     module, _, cls = BACKENDS[name].partition(":")
     backend: Backend = getattr(import_module(f"{__name__}.{module}"), cls)(model, environ)

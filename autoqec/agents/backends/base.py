@@ -90,8 +90,8 @@ def without_a_model() -> str:
     return f"use a proposer that needs none: --proposer {' | '.join(OFFLINE)}"
 
 
-def unavailable(what: str, mend: str, *, where: str | None = None) -> UnavailableError:
-    return UnavailableError(what, where=where, mend=f"{mend}; or {without_a_model()}")
+def unavailable(what: str, hint: str, *, where: str | None = None) -> UnavailableError:
+    return UnavailableError(what, where=where, hint=f"{hint}; or {without_a_model()}")
 
 
 def priced(model: str | None, request: Request, prices: Prices, caps: Caps) -> WorstCase:

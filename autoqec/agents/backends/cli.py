@@ -73,7 +73,7 @@ def complaint(text: str, *, program: str, login: str, charged: bool = True) -> R
     if _LIMIT.search(text):
         return RoleFailure("rate_limit", f"{program}: {said}", retry_after_s=_wait(text))
     if _LOGIN.search(text):
-        return RoleFailure("login", f"{program}: {said}", mend=login)
+        return RoleFailure("login", f"{program}: {said}", hint=login)
     if _OVERLOAD.search(text):
         return RoleFailure("overloaded", f"{program}: {said}", retry_after_s=_wait(text))
     return RoleFailure("crash", f"{program}: {said}", charged=charged)

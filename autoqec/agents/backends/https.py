@@ -111,7 +111,7 @@ class Endpoint:
     def _refusal(self, status: int, headers: Mapping[str, str], content: bytes) -> RoleFailure:
         text = f"{self.vendor} answers {status}: {_error_text(content)}"
         if status in (401, 403):
-            return RoleFailure("login", text, mend=f"check {self.key_variable}")
+            return RoleFailure("login", text, hint=f"check {self.key_variable}")
         kinds: dict[int, Kind] = {408: "overloaded", 409: "overloaded", 429: "rate_limit"}
         kind: Kind = kinds.get(status, "overloaded" if status >= 500 else "request")
         return RoleFailure(kind, text, retry_after_s=_retry_after(headers))
@@ -128,13 +128,13 @@ def address(base: str, *, variable: str, key_variable: str | None) -> SplitResul
         raise InputError(
             f"{base!r} is not the address of an API",
             where=variable,
-            mend="expected https://host[:port][/path]",
+            hint="expected https://host[:port][/path]",
         )
     if url.scheme == "http" and key_variable is not None and not _is_this_machine(url.hostname or ""):
         raise InputError(
             f"{base!r} would send the key of {key_variable} over an open connection",
             where=variable,
-            mend=f"use https, or unset {key_variable} for a server that needs none",
+            hint=f"use https, or unset {key_variable} for a server that needs none",
         )
     return url
 

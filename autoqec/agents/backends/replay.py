@@ -46,7 +46,7 @@ class Replay:
             raise RoleFailure(
                 "recording",
                 f"{self._path.name} holds {len(rows)} calls of the {request.role}, and this is call {request.number + 1}",
-                mend="replay no more rounds than were recorded",
+                hint="replay no more rounds than were recorded",
             )
         row = rows[request.number]
         try:

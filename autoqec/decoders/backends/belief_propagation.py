@@ -70,28 +70,28 @@ class BeliefPropagation:
         rows.eliminate_zeros()
         self.n_checks, self.n_faults = (int(n) for n in rows.shape)
         if iterations < 1:
-            raise InputError(f"{iterations} iterations", where="iterations", mend="give 1 or more")
+            raise InputError(f"{iterations} iterations", where="iterations", hint="give 1 or more")
         if not 1 <= average <= iterations:
             raise InputError(
                 f"average is {average} of {iterations} iterations",
                 where="average",
-                mend=f"give 1 to {iterations}",
+                hint=f"give 1 to {iterations}",
             )
         if average > 1 and early_stop:
             raise InputError(
                 "a shot that stops early has no last iterations to average",
                 where="average",
-                mend="leave average at 1, or early_stop at False",
+                hint="leave average at 1, or early_stop at False",
             )
         if method not in _METHODS:
-            raise InputError(f"no method {method!r}", where="method", mend=f"choose of {', '.join(_METHODS)}")
+            raise InputError(f"no method {method!r}", where="method", hint=f"choose of {', '.join(_METHODS)}")
         adaptive = scaling == "adaptive"
         if not adaptive and not (isinstance(scaling, int | float) and 0.0 < scaling <= 2.0):
             raise InputError(
-                f"scaling is {scaling!r}", where="scaling", mend='give 0 < scaling <= 2, or "adaptive"'
+                f"scaling is {scaling!r}", where="scaling", hint='give 0 < scaling <= 2, or "adaptive"'
             )
         if method == "sum_product" and scaling != 1.0:
-            raise InputError("sum-product messages are not scaled", where="scaling", mend="leave it at 1")
+            raise InputError("sum-product messages are not scaled", where="scaling", hint="leave it at 1")
         self.iterations = iterations
         self.average = average
         self.early_stop = early_stop
@@ -127,7 +127,7 @@ class BeliefPropagation:
                 raise InputError(
                     f"got priors of shape {own.shape}, expected [{shots}, {self.n_faults}]",
                     where="priors",
-                    mend="one probability per shot and fault",
+                    hint="one probability per shot and fault",
                 )
         own = read_only(own)
         answer = Posteriors(
@@ -148,7 +148,7 @@ class BeliefPropagation:
             raise InputError(
                 f"the prior of fault {fault} in shot {shot} is {own[shot, fault]}",
                 where="priors",
-                mend="give probabilities between 0 and 1",
+                hint="give probabilities between 0 and 1",
             )
         return answer
 
@@ -158,7 +158,7 @@ class BeliefPropagation:
             raise InputError(
                 f"got priors of shape {given.shape} for {self.n_faults} faults",
                 where="priors",
-                mend=f"give one probability per fault: [{self.n_faults}]",
+                hint=f"give one probability per fault: [{self.n_faults}]",
             )
         wrong = np.flatnonzero(~((given >= 0) & (given <= 1)))
         if len(wrong):
@@ -166,6 +166,6 @@ class BeliefPropagation:
             raise InputError(
                 f"the prior of fault {fault} is {given[fault]}",
                 where="priors",
-                mend="give probabilities between 0 and 1",
+                hint="give probabilities between 0 and 1",
             )
         return given

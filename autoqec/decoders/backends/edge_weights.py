@@ -56,7 +56,7 @@ def checked_log_odds(priors: npt.NDArray[np.floating], shots: int, n_faults: int
         raise InputError(
             f"got priors of shape {priors.shape}, expected [{shots}, {n_faults}]",
             where="soft_priors",
-            mend="one probability per shot and merged fault",
+            hint="one probability per shot and merged fault",
         )
     good = (priors >= 0) & (priors <= 1)
     if not good.all():
@@ -64,7 +64,7 @@ def checked_log_odds(priors: npt.NDArray[np.floating], shots: int, n_faults: int
         raise InputError(
             f"prior of fault {fault} in shot {shot} is {priors[shot, fault]}",
             where="soft_priors",
-            mend="give probabilities between 0 and 1",
+            hint="give probabilities between 0 and 1",
         )
     q = np.clip(priors.astype(np.float64), 1e-12, 1 - 1e-12)
     return log_odds(q).astype(np.float32)

@@ -26,7 +26,7 @@ class MatchingBackend:
             raise InputError(
                 f"{problem.name} is not graph-like, so matching cannot decode it",
                 where="classical_backend",
-                mend="use classical_backend: osd",
+                hint="use classical_backend: osd",
             )
         self.problem = problem
         self.graph: MatchingGraph = problem.graph

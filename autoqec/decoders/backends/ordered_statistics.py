@@ -67,7 +67,7 @@ class OrderedStatistics:
             raise InputError(
                 f"L has {observables.shape[1]} columns and H has {columns.shape[1]}",
                 where="l",
-                mend="give both one column per fault",
+                hint="give both one column per fault",
             )
         self.n_checks, self.n_faults = (int(n) for n in columns.shape)
         self.n_observables = int(observables.shape[0])
@@ -160,13 +160,13 @@ class OrderedStatistics:
                 raise InputError(
                     f"the log-odds of fault {fault} in shot {shot} are not a number",
                     where="reliabilities",
-                    mend="give log((1 - q) / q) of a probability q",
+                    hint="give log((1 - q) / q) of a probability q",
                 )
             raise InputError(
                 f"no set of faults has the syndrome of shot {shot}: it is outside the column space of H "
                 f"(rank {self.rank} of {self.n_checks})",
                 where="detectors",
-                mend="use shots of this very model",
+                hint="use shots of this very model",
             )
         return observables, found
 
@@ -176,7 +176,7 @@ class OrderedStatistics:
             raise InputError(
                 f"got {given.dtype} of shape {given.shape} for {shots} shots and {self.n_faults} faults",
                 where="reliabilities",
-                mend=f"give floats [{shots}, {self.n_faults}], or [{self.n_faults}] for all shots",
+                hint=f"give floats [{shots}, {self.n_faults}], or [{self.n_faults}] for all shots",
             )
         rows: Reliabilities
         if given.dtype == np.float32:
@@ -193,21 +193,21 @@ class OrderedStatistics:
             raise InputError(
                 f"got weights of shape {given.shape}, or some that are not finite, for {self.n_faults} faults",
                 where="weights",
-                mend=f"give finite log-odds [{self.n_faults}]",
+                hint=f"give finite log-odds [{self.n_faults}]",
             )
         return given
 
     def _checked_order(self, order: int, method: Method) -> int:
         if method not in _METHODS:
-            raise InputError(f"no method {method!r}", where="method", mend="choose of e, cs")
+            raise InputError(f"no method {method!r}", where="method", hint="choose of e, cs")
         if order < 0:
-            raise InputError(f"order is {order}", where="order", mend="give 0 or more")
+            raise InputError(f"order is {order}", where="order", hint="give 0 or more")
         order = min(order, self.n_faults - self.rank)
         if method == "e" and order > _MOST_EXHAUSTIVE:
             raise InputError(
                 f"order {order} means 2**{order} candidates per shot",
                 where="order",
-                mend=f'give at most {_MOST_EXHAUSTIVE}, or method="cs"',
+                hint=f'give at most {_MOST_EXHAUSTIVE}, or method="cs"',
             )
         return order
 

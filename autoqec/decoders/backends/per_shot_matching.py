@@ -182,7 +182,7 @@ class PerShotMatcher:
             raise InputError(
                 f"the weight of edge {edge} in shot {int(bad[0])} is {weights[shot, edge]}",
                 where="weights",
-                mend="give finite log odds; +inf marks an edge that must not be used",
+                hint="give finite log odds; +inf marks an edge that must not be used",
             )
         return batch
 
@@ -192,7 +192,7 @@ class PerShotMatcher:
                 raise InputError(
                     f"observable {observable} does not exist",
                     where="observable",
-                    mend=f"this graph has {self.n_observables} observable(s), counted from 0",
+                    hint=f"this graph has {self.n_observables} observable(s), counted from 0",
                 )
             mask = self.observables[:, observable]
             gauge = boundary_gauge(self.n_detectors, self.ends, mask)
@@ -201,7 +201,7 @@ class PerShotMatcher:
                     f"observable {observable} is flipped by a cycle of edges between detectors, "
                     "so it cannot be moved to the boundary",
                     where="logical_classes",
-                    mend="use decode or decode_to_edges, which need no such structure",
+                    hint="use decode or decode_to_edges, which need no such structure",
                 )
             ends = observable_as_detector(self.n_detectors, self.ends, mask, gauge)
             self._class_engines[observable] = Engine(self.n_detectors + 1, ends), pack(gauge[None])
@@ -213,7 +213,7 @@ class PerShotMatcher:
             raise InputError(
                 f"got {given.dtype} of shape {given.shape} for {shots} shots and {self.n_edges} edges",
                 where="weights",
-                mend=f"give floats [{shots}, {self.n_edges}], or [{self.n_edges}] for all shots",
+                hint=f"give floats [{shots}, {self.n_edges}], or [{self.n_edges}] for all shots",
             )
         rows: Weights
         if given.dtype == np.float32:
@@ -235,17 +235,17 @@ class PerShotMatcher:
         raise InputError(
             f"shot {shot} has no correction: an odd number of defects is cut off from the boundary ({shown})",
             where="detectors",
-            mend="check that the shots belong to this graph, or leave a usable edge to the boundary",
+            hint="check that the shots belong to this graph, or leave a usable edge to the boundary",
         )
 
 
 def _checked_ends(n: int, ends: I32) -> I32:
     if not 0 <= n <= MAX_DETECTORS:
-        raise InputError(f"{n} detectors", where="n_detectors", mend=f"0 to {MAX_DETECTORS} are possible")
+        raise InputError(f"{n} detectors", where="n_detectors", hint=f"0 to {MAX_DETECTORS} are possible")
     ends = np.asarray(ends)
     if ends.dtype.kind not in "iu" or ends.ndim != 2 or ends.shape[1] != 2:
         raise InputError(
-            f"got {ends.dtype} of shape {ends.shape}", where="ends", mend="give integers [n_edges, 2]"
+            f"got {ends.dtype} of shape {ends.shape}", where="ends", hint="give integers [n_edges, 2]"
         )
     wrong = (ends[:, 0] < 0) | (ends >= n).any(axis=1) | (ends[:, 1] < BOUNDARY) | (ends[:, 0] == ends[:, 1])
     if wrong.any():
@@ -253,7 +253,7 @@ def _checked_ends(n: int, ends: I32) -> I32:
         raise InputError(
             f"edge {edge} joins {ends[edge, 0]} and {ends[edge, 1]}, with {n} detectors",
             where="ends",
-            mend=f"join two different detectors below {n}, or put {BOUNDARY} second for the boundary",
+            hint=f"join two different detectors below {n}, or put {BOUNDARY} second for the boundary",
         )
     return np.ascontiguousarray(ends, dtype=np.int32)
 
@@ -264,6 +264,6 @@ def _checked_observables(n_edges: int, observables: npt.NDArray[np.bool_]) -> np
         raise InputError(
             f"got {observables.dtype} of shape {observables.shape} for {n_edges} edges",
             where="observables",
-            mend=f"give bool [{n_edges}, n_observables]",
+            hint=f"give bool [{n_edges}, n_observables]",
         )
     return observables

@@ -39,7 +39,7 @@ _BATCH = 1024  # keeps [shots, n_faults] beliefs in cache-sized pieces
 class BeliefMatching:
     def __init__(self, problem: DecodingProblem) -> None:
         if problem.graph is None:
-            raise InputError(f"{problem.name} is not graph-like", where="belief_matching", mend="use bposd")
+            raise InputError(f"{problem.name} is not graph-like", where="belief_matching", hint="use bposd")
         self._problem = problem
         self._bp = BeliefPropagation(problem.h, problem.priors, iterations=ITERATIONS, average=AVERAGED)
         self._weights = EdgeWeights(problem.graph)

@@ -71,7 +71,7 @@ class DecoderChoice:
             raise UnavailableError(
                 f"decoder {self.name!r} cannot run on {problem.name}: {reason}",
                 where="decoders",
-                mend="leave it out, or install what it needs",
+                hint="leave it out, or install what it needs",
             )
         return entry(self.entry).build(problem, self.order or 0)
 
@@ -108,7 +108,7 @@ def choose(wanted: Iterable[str], orders: Iterable[int], *, where: str) -> list[
             raise InputError(
                 f"unknown decoder {text!r}",
                 where=where,
-                mend=f"known: {', '.join(_MODULES)}; an order is written as in bposd-10",
+                hint=f"known: {', '.join(_MODULES)}; an order is written as in bposd-10",
             )
         if not entry(name).has_order:
             chosen[DecoderChoice(name)] = None

@@ -50,7 +50,7 @@ class CustomCall(nn.Module):
                 "shape",
                 f"the function returned {found}",
                 where=self.where,
-                mend=f"return a tensor of [batch, {rows}, {self.width}]",
+                hint=f"return a tensor of [batch, {rows}, {self.width}]",
             )
         return out
 

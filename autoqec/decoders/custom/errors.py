@@ -8,8 +8,8 @@ from autoqec.errors import InputError
 class CustomCodeError(InputError):
     """rule: the short name of the rule that failed; line: its line in the source, from 1, or None."""
 
-    def __init__(self, rule: str, what: str, *, where: str, mend: str, line: int | None = None) -> None:
+    def __init__(self, rule: str, what: str, *, where: str, hint: str, line: int | None = None) -> None:
         self.rule = rule
         self.line = line
         place = where if line is None else f"{where}, line {line}"
-        super().__init__(f"{rule}: {what}", where=place, mend=mend)
+        super().__init__(f"{rule}: {what}", where=place, hint=hint)

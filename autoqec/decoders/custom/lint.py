@@ -1,7 +1,7 @@
 """The lint of custom code: one function, checked node by node. Long, because the walk is one piece of trust.
 
 What may be named is in `allowed`. The first violation is raised as a `CustomCodeError` with its rule,
-its line and how to mend it.
+its line and a hint what to do about it.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class _Lint:
         self.used: set[str] = set()
         self.numbers = self.elements = 0
 
-    def refuse(self, rule: str, what: str, mend: str, node: ast.AST | None = None) -> NoReturn:
-        raise CustomCodeError(rule, what, where=self.where, mend=mend, line=getattr(node, "lineno", None))
+    def refuse(self, rule: str, what: str, hint: str, node: ast.AST | None = None) -> NoReturn:
+        raise CustomCodeError(rule, what, where=self.where, hint=hint, line=getattr(node, "lineno", None))
 
     def check(self, code: str) -> ast.Module:
         if len(code.encode("utf-8", "surrogatepass")) > allowed.MAX_SOURCE_BYTES:
@@ -88,8 +88,8 @@ class _Lint:
             or function.decorator_list
         )
         if function.name != self.slot or names != self.signature or extra:
-            mend = f"write exactly def {self._header}: without defaults, annotations or decorators"
-            self.refuse("signature", f"expected def {self._header}", mend, function)
+            hint = f"write exactly def {self._header}: without defaults, annotations or decorators"
+            self.refuse("signature", f"expected def {self._header}", hint, function)
         body = function.body
         if isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant):
             if not isinstance(body[0].value.value, str):
@@ -154,7 +154,7 @@ class _Lint:
         self.known.add(target.id)
 
     def _for(self, node: ast.For, loops: int) -> None:
-        mend = f"write for i in range(n) with a literal n up to {allowed.MAX_LOOP}"
+        hint = f"write for i in range(n) with a literal n up to {allowed.MAX_LOOP}"
         call = node.iter
         if (
             not isinstance(call, ast.Call)
@@ -165,7 +165,7 @@ class _Lint:
             or node.orelse
             or not isinstance(node.target, ast.Name)
         ):
-            self.refuse("loop", "a loop runs over a literal range", mend, node)
+            self.refuse("loop", "a loop runs over a literal range", hint, node)
         bounds = [_literal_int(a) for a in call.args]
         steps = [b for b in bounds if b is not None and abs(b) <= allowed.MAX_INT]
         if (
@@ -173,7 +173,7 @@ class _Lint:
             or (len(steps) == 3 and steps[2] == 0)
             or len(range(*steps)) > allowed.MAX_LOOP
         ):
-            self.refuse("loop", "the range is not a short literal one", mend, node)
+            self.refuse("loop", "the range is not a short literal one", hint, node)
         if loops >= allowed.MAX_LOOP_DEPTH:
             self.refuse(
                 "loop", f"loops nested deeper than {allowed.MAX_LOOP_DEPTH}", "use tensor operations", node
@@ -186,8 +186,8 @@ class _Lint:
 
     def _expression(self, node: ast.expr) -> None:
         if not isinstance(node, allowed.EXPRESSIONS):
-            mend = "use arithmetic, comparisons, allowed torch functions and Tensor methods"
-            self.refuse("expression", f"{type(node).__name__} is not allowed", mend, node)
+            hint = "use arithmetic, comparisons, allowed torch functions and Tensor methods"
+            self.refuse("expression", f"{type(node).__name__} is not allowed", hint, node)
         if isinstance(node, ast.Name):
             self._name(node)
         elif isinstance(node, ast.Constant):
@@ -260,8 +260,8 @@ class _Lint:
         if isinstance(node.op, ast.Pow):
             power = _number(node.right)
             if power is None or abs(power) > allowed.MAX_POWER:
-                mend = f"use a literal exponent up to {allowed.MAX_POWER}, or torch.exp"
-                self.refuse("operator", "the exponent is not a small literal", mend, node)
+                hint = f"use a literal exponent up to {allowed.MAX_POWER}, or torch.exp"
+                self.refuse("operator", "the exponent is not a small literal", hint, node)
         self._expression(node.left)
         self._expression(node.right)
 

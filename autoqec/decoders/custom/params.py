@@ -50,14 +50,14 @@ def parse_params(declared: Mapping[str, str], sizes: Mapping[str, int], *, where
             "declaration",
             f"{len(declared)} parameters declared",
             where=f"{where}.params_declared",
-            mend=f"declare {allowed.MAX_PARAMETERS} at most",
+            hint=f"declare {allowed.MAX_PARAMETERS} at most",
         )
     return {name: _parse(name, text, sizes, where) for name, text in declared.items()}
 
 
 def _parse(name: str, text: str, sizes: Mapping[str, int], where: str) -> Declared:
     def refuse(what: str) -> CustomCodeError:
-        return CustomCodeError("declaration", what, where=f"{where}.params_declared", mend=_MEND)
+        return CustomCodeError("declaration", what, where=f"{where}.params_declared", hint=_MEND)
 
     if not _NAME.fullmatch(name) or "__" in name:
         raise refuse(f"{name[:40]!r} cannot name a parameter")

@@ -46,8 +46,8 @@ class _Smoke:
         rows = {"message": EDGES, "aggregate": NODES, "head": OUTPUTS}[slot]
         self.shape = (rows, out if slot == "head" else hidden)
 
-    def refuse(self, rule: str, what: str, mend: str) -> NoReturn:
-        raise CustomCodeError(rule, what, where=self.where, mend=mend)
+    def refuse(self, rule: str, what: str, hint: str) -> NoReturn:
+        raise CustomCodeError(rule, what, where=self.where, hint=hint)
 
     def check(self) -> None:
         inputs = dummy_inputs(self.slot, self.hidden, seed=1)
@@ -110,8 +110,8 @@ class _Smoke:
             self.refuse("shape", "an empty batch is not answered", "keep the batch axis")
 
     def leak(self) -> NoReturn:
-        mend = "keep the first axis out of sums, softmax and indexing: dim=-1 or dim=1"
-        self.refuse("batch_independence", "a shot's answer depends on the shots beside it", mend)
+        hint = "keep the first axis out of sums, softmax and indexing: dim=-1 or dim=1"
+        self.refuse("batch_independence", "a shot's answer depends on the shots beside it", hint)
 
     def gradients(self, inputs: tuple[Any, ...]) -> None:
         leaves = [a.clone().requires_grad_() if _is_float(a) else a for a in inputs]

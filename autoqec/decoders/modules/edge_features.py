@@ -63,7 +63,7 @@ class EdgeFeatures(nn.Module):
         elif bias is not None:
             static = bias.expand(view.n_edges, -1)
         else:
-            raise InputError("no edge features", where="gnn.edge_features", mend="choose at least one")
+            raise InputError("no edge features", where="gnn.edge_features", hint="choose at least one")
         if not self.syndrome_bit:
             return Terms(None, weight, static)
         return Terms(weight[:, :2].T, weight[:, 2:], static)

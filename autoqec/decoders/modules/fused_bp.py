@@ -67,9 +67,9 @@ def fused_learned_bp(
         if tuple(tensor.shape) != shape:
             raise InputError(f"got shape {tuple(tensor.shape)}, expected {shape}", where=name)
         if tensor.device.type != "cpu":
-            raise InputError(f"the tensor is on {tensor.device}", where=name, mend="use the torch path there")
+            raise InputError(f"the tensor is on {tensor.device}", where=name, hint="use the torch path there")
         if tensor.dtype != torch.float32:
-            raise InputError(f"the tensor is {tensor.dtype}", where=name, mend="use torch.float32")
+            raise InputError(f"the tensor is {tensor.dtype}", where=name, hint="use torch.float32")
     none = weight.new_empty(0)
     answer: Tensor = _FusedBP.apply(  # type: ignore[no-untyped-call]
         syndrome,

@@ -55,7 +55,7 @@ def sum_of_messages(
             raise InputError(
                 f"the tensor is {tensor.dtype} on {tensor.device}",
                 where=name,
-                mend="use torch.float32 on a CPU, or the torch path",
+                hint="use torch.float32 on a CPU, or the torch path",
             )
     answer: Tensor = _Messages.apply(ends, values, weight, static, view, rule, width)  # type: ignore[no-untyped-call]
     return answer

@@ -93,14 +93,14 @@ class Evaluator:
     def run(self, p: float, factories: Sequence[DecoderFactory], shots: int) -> PairedResult:
         """Every decoder on the same first `shots` shots at p. Ctrl-C ends it early with what is there."""
         if shots < 0:
-            raise InputError(f"shots = {shots}", where="shots", mend="give a number of at least 0")
+            raise InputError(f"shots = {shots}", where="shots", hint="give a number of at least 0")
         if len({f.name for f in factories}) != len(factories):
-            raise InputError("a decoder is listed twice", where="decoders", mend="list each once")
+            raise InputError("a decoder is listed twice", where="decoders", hint="list each once")
         if -(-shots // CHUNK) > self._labels[1] - self._labels[0] + 1:
             raise InputError(
                 f"{shots} shots need more than the {self._purpose} labels {list(self._labels)}, {CHUNK} shots each",
                 where="seed_policy",
-                mend="widen the range, or ask for fewer shots",
+                hint="widen the range, or ask for fewer shots",
             )
         store = FailureStore(self._env.stream(p), self._purpose, CHUNK)
         groups = self._groups(store, factories, shots)

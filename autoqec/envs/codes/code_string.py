@@ -40,7 +40,7 @@ def parse_reference(text: str, *, where: str | None = None) -> tuple[str, dict[s
     place = where or repr(text)
     name, question, query = text.strip().partition("?")
     if not _NAME.fullmatch(name):
-        raise InputError(f"{name!r} is no name", where=place, mend="write name or name?key=value&key=value")
+        raise InputError(f"{name!r} is no name", where=place, hint="write name or name?key=value&key=value")
     params: dict[str, str] = {}
     if not question:
         return name, params
@@ -48,12 +48,12 @@ def parse_reference(text: str, *, where: str | None = None) -> tuple[str, dict[s
         key, equals, value = part.partition("=")
         if not equals or not _KEY.fullmatch(key):
             raise InputError(
-                f"{part!r} is not key=value", where=place, mend=f"write {name}?key=value&key=value"
+                f"{part!r} is not key=value", where=place, hint=f"write {name}?key=value&key=value"
             )
         if not value:
             raise InputError(f"parameter {key!r} has no value", where=place)
         if key in params:
-            raise InputError(f"parameter {key!r} is given twice", where=place, mend="give it once")
+            raise InputError(f"parameter {key!r} is given twice", where=place, hint="give it once")
         whole = value.startswith("(") and _split_depth(value) == len(value)
         # What is in parentheses is a reference and gets decoded when it is read as one.
         params[key] = value[1:-1] if whole else unquote(value)
@@ -70,13 +70,13 @@ def read_parameters(
             raise InputError(
                 f"{name} has no parameter {key!r}" + _suggest(key, known),
                 where=place,
-                mend=f"its parameters are {', '.join(known)}" if known else f"write {name} alone",
+                hint=f"its parameters are {', '.join(known)}" if known else f"write {name} alone",
             )
     values: dict[str, int | str] = {}
     for key, parameter in known.items():
         if key not in given:
             if parameter.default is None:
-                raise InputError(f"{name} needs {key!r}", where=place, mend=f"write {_example(name, known)}")
+                raise InputError(f"{name} needs {key!r}", where=place, hint=f"write {_example(name, known)}")
             values[key] = parameter.default
         elif parameter.low is None:
             values[key] = given[key]
@@ -94,10 +94,10 @@ def _integer(key: str, text: str, parameter: Parameter, where: str) -> int:
     low, high = parameter.low, parameter.high
     bounds = f"from {low} to {high}" if high is not None else f"of at least {low}"
     if not re.fullmatch(r"[+-]?[0-9]{1,18}", text):
-        raise InputError(f"{key} = {text!r} is not an integer", where=where, mend=f"give one {bounds}")
+        raise InputError(f"{key} = {text!r} is not an integer", where=where, hint=f"give one {bounds}")
     value = int(text)
     if (low is not None and value < low) or (high is not None and value > high):
-        raise InputError(f"{key} = {value} is out of range", where=where, mend=f"give an integer {bounds}")
+        raise InputError(f"{key} = {value} is out of range", where=where, hint=f"give an integer {bounds}")
     return value
 
 

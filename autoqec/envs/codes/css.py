@@ -130,7 +130,7 @@ def css_code(
         raise InputError(
             f"Hx has {x.shape[1]} columns and Hz has {z.shape[1]}",
             where=place,
-            mend="both have one column per data qubit",
+            hint="both have one column per data qubit",
         )
     clash = np.argwhere(gf2.product(x, z.T))
     if clash.size:
@@ -139,14 +139,14 @@ def css_code(
         raise InputError(
             f"X check {i} and Z check {j} anticommute: they share an odd number of qubits, {_some(shared)}",
             where=place,
-            mend="CSS checks need Hx Hz^T = 0 mod 2; is one of them transposed, or from another code?",
+            hint="CSS checks need Hx Hz^T = 0 mod 2; is one of them transposed, or from another code?",
         )
     k = x.shape[1] - gf2.rank(x) - gf2.rank(z)
     if k == 0:
         raise InputError(
             f"the code has no logical qubit to protect: n = {x.shape[1]}, rank Hx + rank Hz = n",
             where=place,
-            mend="remove a check, or use another code",
+            hint="remove a check, or use another code",
         )
     logical_x, logical_z = _logicals(
         x,
@@ -188,7 +188,7 @@ def classical_code(
         raise InputError(
             f"no codeword but zero, nothing to protect: H has full column rank {checks.shape[1]}",
             where=place,
-            mend="is H transposed? It has one row per check and one column per bit",
+            hint="is H transposed? It has one row per check and one column per bit",
         )
     if l is None:
         observables = np.zeros_like(words)
@@ -201,7 +201,7 @@ def classical_code(
             raise InputError(
                 "some codeword flips none of the observables L",
                 where=place,
-                mend=f"give {words.shape[0]} independent observables, or leave L out",
+                hint=f"give {words.shape[0]} independent observables, or leave L out",
             )
     return ClassicalCode(
         name=name,
@@ -229,7 +229,7 @@ def binary_matrix(values: npt.ArrayLike, label: str, *, where: str) -> U8:
         raise InputError(
             f"{label}[{i}, {j}] = {matrix[i, j]}, expected 0 or 1" + _count_more(len(bad)),
             where=where,
-            mend="give the matrix over GF(2)",
+            hint="give the matrix over GF(2)",
         )
     return np.ascontiguousarray(matrix.astype(np.uint8))
 
@@ -260,7 +260,7 @@ def _logicals(x: U8, z: U8, k: int, lx: U8 | None, lz: U8 | None, *, where: str)
         found_x = gf2.product(undo, found_x)
     elif (pairing != np.eye(k, dtype=np.uint8)).any():
         raise InputError(
-            "Lx Lz^T is not the identity", where=where, mend="pair the logical operators, or give one kind"
+            "Lx Lz^T is not the identity", where=where, hint="pair the logical operators, or give one kind"
         )
     return found_x, found_z
 

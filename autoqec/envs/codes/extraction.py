@@ -163,7 +163,7 @@ def check_options(code: Code, *, rounds: int, basis: Basis, bases: Sequence[Basi
             raise InputError(
                 "a classical code has Z checks only: it cannot protect an X memory",
                 where=code.name,
-                mend="set memory_basis: z, or give a CSS code with Hx and Hz",
+                hint="set memory_basis: z, or give a CSS code with Hx and Hz",
             )
         return ("z",)
     return tuple(b for b in BASES if b in bases)

@@ -65,7 +65,7 @@ def _build(reference: str, base: Path, where: str, *, classical_only: bool) -> C
         names = sorted(known if classical_only else [*known, *SHORT_NAMES])
         kind = "classical code" if classical_only else "code"
         raise InputError(
-            f"no {kind} family {name!r}{closest(name, names)}", where=where, mend=f"known: {', '.join(names)}"
+            f"no {kind} family {name!r}{closest(name, names)}", where=where, hint=f"known: {', '.join(names)}"
         )
     family = FAMILIES[family_name]
 

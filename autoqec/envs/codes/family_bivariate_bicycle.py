@@ -75,7 +75,7 @@ def parse_polynomial(text: str, key: str, l: int, m: int, *, where: str) -> Term
             raise InputError(
                 f"{key} = {text!r}: {term!r} is no monomial",
                 where=where,
-                mend="write a sum of terms such as 1, x, y2, x3y, e.g. x3+y+y2",
+                hint="write a sum of terms such as 1, x, y2, x3y, e.g. x3+y+y2",
             )
         x = int(found[1] or 1) if "x" in term else 0
         y = int(found[2] or 1) if "y" in term else 0
@@ -84,7 +84,7 @@ def parse_polynomial(text: str, key: str, l: int, m: int, *, where: str) -> Term
             raise InputError(
                 f"{key} = {text!r}: {term!r} cancels another term, as x^{l} = y^{m} = 1",
                 where=where,
-                mend="leave both out",
+                hint="leave both out",
             )
         terms.append(monomial)
     return terms

@@ -44,7 +44,7 @@ def read_code(path: str | Path) -> Code:
             raise InputError(
                 f"{missing[0].capitalize()} is missing",
                 where=where,
-                mend="store both Hx and Hz, or a single H",
+                hint="store both Hx and Hz, or a single H",
             )
         return css_code(name, found["hx"], found["hz"], lx=found.get("lx"), lz=found.get("lz"), where=where)
     return classical_code(name, found["h"], l=found.get("l"), where=where)
@@ -55,7 +55,7 @@ def read_matrix(path: str | Path) -> U8:
     file = Path(path)
     found = _read(file)
     if "h" not in found:
-        raise InputError("holds a CSS code, expected a single matrix", where=str(file), mend="store it as H")
+        raise InputError("holds a CSS code, expected a single matrix", where=str(file), hint="store it as H")
     return binary_matrix(found["h"], "H", where=str(file))
 
 
@@ -66,7 +66,7 @@ def _read(path: Path) -> dict[str, npt.NDArray[Any]]:
         raise InputError(
             f"{path.suffix!r} is no known matrix format",
             where=where,
-            mend=f"use {', '.join(MATRIX_SUFFIXES)}",
+            hint=f"use {', '.join(MATRIX_SUFFIXES)}",
         )
     if not path.is_file():
         raise InputError("no such file", where=where)
@@ -81,7 +81,7 @@ def _read(path: Path) -> dict[str, npt.NDArray[Any]]:
         raise InputError(
             f"cannot be read as {path.suffix.lower()}: {reason[0][:200]}",
             where=where,
-            mend="is the file complete? Write it again",
+            hint="is the file complete? Write it again",
         ) from error
 
 
@@ -107,10 +107,10 @@ def _read_npz(path: Path, where: str) -> dict[str, npt.NDArray[Any]]:
         raise InputError(
             f"holds no check matrix, only {', '.join(names[:10]) or 'nothing'}",
             where=where,
-            mend="store Hx and Hz, or a single H: numpy.savez(path, Hx=hx, Hz=hz)",
+            hint="store Hx and Hz, or a single H: numpy.savez(path, Hx=hx, Hz=hz)",
         )
     if "h" in arrays and arrays.keys() & {"hx", "hz"}:
-        raise InputError("holds both H and Hx or Hz", where=where, mend="store Hx and Hz, or a single H")
+        raise InputError("holds both H and Hx or Hz", where=where, hint="store Hx and Hz, or a single H")
     return arrays
 
 
@@ -130,7 +130,7 @@ def _read_array(stream: IO[bytes], size: int, where: str) -> npt.NDArray[Any]:
         raise InputError(f"NumPy format {version[0]}.{version[1]} is not supported", where=where)
     if dtype.hasobject:
         raise InputError(
-            "holds Python objects, which are never unpickled", where=where, mend="store an integer array"
+            "holds Python objects, which are never unpickled", where=where, hint="store an integer array"
         )
     _check_size(shape, where)
     count = int(np.prod(shape, dtype=np.int64))
@@ -167,7 +167,7 @@ def _read_alist(path: Path, where: str) -> dict[str, npt.NDArray[Any]]:
 
 def _parse(path: Path, where: str, parser: Callable[..., U8]) -> U8:
     if path.stat().st_size > MAX_TEXT_BYTES:
-        raise InputError(f"is larger than {MAX_TEXT_BYTES >> 20} MiB", where=where, mend="store it as .npz")
+        raise InputError(f"is larger than {MAX_TEXT_BYTES >> 20} MiB", where=where, hint="store it as .npz")
     try:
         return parser(path.read_text(encoding="utf-8"), max_elements=MAX_ELEMENTS)
     except ValueError as error:
@@ -186,7 +186,7 @@ def _dense(matrix: Any, where: str) -> npt.NDArray[Any]:
     if bad.size:
         i, j, value = entries.row[bad[0]], entries.col[bad[0]], entries.data[bad[0]]
         raise InputError(
-            f"H[{i}, {j}] = {value}, expected 0 or 1", where=where, mend="give the matrix over GF(2)"
+            f"H[{i}, {j}] = {value}, expected 0 or 1", where=where, hint="give the matrix over GF(2)"
         )
     dense = np.zeros(entries.shape, dtype=np.uint8)
     dense[entries.row, entries.col] = entries.data.astype(np.uint8)

@@ -64,7 +64,7 @@ def read_tanner_graph(path: str | Path) -> TannerGraph:
         raise InputError(
             f"{file.suffix!r} is no known format of Tanner graphs",
             where=where,
-            mend=f"use {', '.join(GRAPH_SUFFIXES)}",
+            hint=f"use {', '.join(GRAPH_SUFFIXES)}",
         )
     if not file.is_file():
         raise InputError("no such file", where=where)
@@ -75,7 +75,7 @@ def read_tanner_graph(path: str | Path) -> TannerGraph:
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}", where=where) from error
     except UnicodeDecodeError as error:
-        raise InputError(f"byte {error.start} is not UTF-8", where=where, mend="save it as UTF-8") from error
+        raise InputError(f"byte {error.start} is not UTF-8", where=where, hint="save it as UTF-8") from error
     graph = parser(text, name=file.stem, where=where)
     if not graph.bits or not graph.checks:
         raise InputError(f"has {len(graph.bits)} bits and {len(graph.checks)} checks", where=where)

@@ -30,7 +30,7 @@ def parse_edges(text: str, *, name: str, where: str) -> TannerGraph:
             raise InputError(
                 f"{' '.join(words)[:60]!r}: plain integers are a check and a bit in every line or in none",
                 where=place,
-                mend="write ids such as c0 b3",
+                hint="write ids such as c0 b3",
             )
         if plain:
             words = [f"c{int(words[0])}", f"b{int(words[1])}"]
@@ -41,7 +41,7 @@ def parse_edges(text: str, *, name: str, where: str) -> TannerGraph:
                     raise InputError(
                         f"nothing tells whether {word!r} is a check or a bit",
                         where=place,
-                        mend="write c0 or b0",
+                        hint="write c0 or b0",
                     )
                 node = Node("bit" if column else "check")
             known = nodes.setdefault(word, node)
@@ -49,7 +49,7 @@ def parse_edges(text: str, *, name: str, where: str) -> TannerGraph:
                 raise InputError(
                     f"{word!r} is a {node.side} here and a {known.side} in line {first_line[word]}",
                     where=place,
-                    mend="write the check first, then the bit",
+                    hint="write the check first, then the bit",
                 )
             first_line.setdefault(word, number)
         if len(words) == 2:

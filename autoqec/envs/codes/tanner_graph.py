@@ -74,7 +74,7 @@ class TannerGraph:
         check_coords = self._coordinates(self.check_coords, self.checks)
         if kinds <= {None} or kinds == {"Z"}:
             if "x" in self.logicals:
-                raise InputError("a classical code has no X logicals", where=self.where, mend='keep "z" only')
+                raise InputError("a classical code has no X logicals", where=self.where, hint='keep "z" only')
             return classical_code(
                 self.name,
                 h,
@@ -87,7 +87,7 @@ class TannerGraph:
             odd = "every check is of type X" if kinds == {"X"} else "only some checks have a type"
             example = "" if None not in kinds else f", {self.checks[self.types.index(None)]!r} has none"
             raise InputError(
-                odd + example, where=self.where, mend="give all checks a type, X and Z, or none of them any"
+                odd + example, where=self.where, hint="give all checks a type, X and Z, or none of them any"
             )
         rows = {kind: [i for i, t in enumerate(self.types) if t == kind] for kind in ("X", "Z")}
         return css_code(
@@ -121,7 +121,7 @@ class TannerGraph:
                 raise InputError(
                     f"{name!r} has {'no' if c is None else len(c)} coordinates, others have {len(given[0])}",
                     where=self.where,
-                    mend="give all nodes the same number of coordinates, or none",
+                    hint="give all nodes the same number of coordinates, or none",
                 )
         return np.array(given)
 

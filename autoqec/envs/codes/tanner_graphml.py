@@ -54,7 +54,7 @@ class _Reader:
 
     def doctype(self, *_: Any) -> None:
         raise InputError(
-            "has a document type, which is not read", where=self.where, mend="remove <!DOCTYPE ...>"
+            "has a document type, which is not read", where=self.where, hint="remove <!DOCTYPE ...>"
         )
 
     def start(self, tag: str, attributes: dict[str, str]) -> None:
@@ -81,7 +81,7 @@ class _Reader:
             self.edges.append((self._need(tag, attributes, "source"), self._need(tag, attributes, "target")))
         elif tag == "hyperedge":
             raise InputError(
-                "hyperedges are not read", where=self.where, mend="join checks with bits by edges"
+                "hyperedges are not read", where=self.where, hint="join checks with bits by edges"
             )
         elif tag == "data" and self._node is not None:
             self._key = self._need(tag, attributes, "key")
@@ -125,7 +125,7 @@ class _Reader:
             said.append(("check" if values["bipartite"] == "1" else "bit", None))
         if len({side for side, _ in said}) > 1:
             raise InputError(
-                "type and bipartite contradict each other", where=place, mend="bits have bipartite = 0"
+                "type and bipartite contradict each other", where=place, hint="bits have bipartite = 0"
             )
         from_id = node_from_id(key)
         side = said[0][0] if said else from_id.side

@@ -23,7 +23,7 @@ def parse_tanner_json(text: str, *, name: str, where: str) -> TannerGraph:
     top = _object(parse_json(text, where=where), ("name", "bits", "checks", "edges", "logicals"), where)
     for key in ("bits", "checks"):
         if key not in top:
-            raise InputError(f"{key!r} is missing", where=where, mend=f"give {key}: a number or a list")
+            raise InputError(f"{key!r} is missing", where=where, hint=f"give {key}: a number or a list")
     bits = _nodes(top["bits"], ("id", "coords"), f"{where}: bits")
     checks = _nodes(top["checks"], ("id", "type", "coords", "bits"), f"{where}: checks")
     bit_index = {node.name: i for i, node in enumerate(bits)}
@@ -33,7 +33,7 @@ def parse_tanner_json(text: str, *, name: str, where: str) -> TannerGraph:
         raise InputError(
             f"edges are given twice: as edges and as the bits of check {checks[adjacent[0]].name!r}",
             where=where,
-            mend="keep one of the two",
+            hint="keep one of the two",
         )
     edges: list[tuple[int, int]] = []
     for c, node in enumerate(checks):
@@ -48,7 +48,7 @@ def parse_tanner_json(text: str, *, name: str, where: str) -> TannerGraph:
         check, bit = ends
         if check not in check_index or bit not in bit_index:
             raise InputError(
-                _misplaced(check, bit, check_index, bit_index), where=place, mend="write [check, bit]"
+                _misplaced(check, bit, check_index, bit_index), where=place, hint="write [check, bit]"
             )
         edges.append((check_index[check], bit_index[bit]))
     logicals = _object(top.get("logicals", {}), ("x", "z"), f"{where}: logicals")
@@ -88,7 +88,7 @@ def _nodes(value: object, keys: Sequence[str], where: str) -> list[_Node]:
             raise InputError("has no id", where=place)
         name = _id(entry["id"], place)
         if name in seen:
-            raise InputError(f"id {name!r} is taken already", where=place, mend="give each node its own id")
+            raise InputError(f"id {name!r} is taken already", where=place, hint="give each node its own id")
         seen.add(name)
         kind = entry.get("type")
         if kind not in (None, "X", "Z"):
@@ -126,7 +126,7 @@ def _object(value: object, keys: Sequence[str], where: str) -> dict[str, object]
     for key in value:
         if key not in keys:
             raise InputError(
-                f"unknown key {key!r}{closest(key, keys)}", where=where, mend=f"known: {', '.join(keys)}"
+                f"unknown key {key!r}{closest(key, keys)}", where=where, hint=f"known: {', '.join(keys)}"
             )
     return value
 

@@ -79,7 +79,7 @@ def _sides(
         if u == v or (declared[u] is not None and declared[u] == declared[v]):
             both = f"two {declared[u]}s" if u != v else "a node with itself"
             raise InputError(
-                f"the edge {u!r} - {v!r} joins {both}", where=where, mend="join checks with bits"
+                f"the edge {u!r} - {v!r} joins {both}", where=where, hint="join checks with bits"
             )
         neighbours[u].append(v)
         neighbours[v].append(u)
@@ -92,7 +92,7 @@ def _sides(
             raise InputError(
                 f"nothing tells whether {root!r} is a check or a bit",
                 where=where,
-                mend="give it the attribute type, or an id such as c0 for a check and b0 for a bit",
+                hint="give it the attribute type, or an id such as c0 for a check and b0 for a bit",
             )
         _spread(root, side, neighbours=neighbours, declared=declared, sides=sides, where=where)
     return sides
@@ -123,14 +123,14 @@ def _spread(
                 raise InputError(
                     f"the graph is not bipartite: {shown} is a cycle of odd length {len(cycle)}",
                     where=where,
-                    mend="edges join checks with bits only",
+                    hint="edges join checks with bits only",
                 )
     for v in parents:
         if declared[v] not in (None, sides[v]):
             raise InputError(
                 f"{v!r} is called a {declared[v]}, but by the edges from the {side} {root!r} it is none",
                 where=where,
-                mend="edges join checks with bits only",
+                hint="edges join checks with bits only",
             )
 
 

@@ -28,7 +28,7 @@ def si1000(p: float) -> CircuitNoise:
         raise InputError(
             f"p = {p} gives a readout flip probability of {5 * p:g} under si1000",
             where="noise.p",
-            mend="si1000 measures with error 5p: keep p <= 0.1",
+            hint="si1000 measures with error 5p: keep p <= 0.1",
         )
     return CircuitNoise(
         after_1q=(("DEPOLARIZE1", (p / 10,)),),
@@ -49,6 +49,6 @@ def data_channel(spec: NoiseSpec, p: float) -> Channel:
         raise InputError(
             "si1000 is a circuit-level model",
             where="noise.variant",
-            mend="use variant: uniform for code_capacity and phenomenological noise",
+            hint="use variant: uniform for code_capacity and phenomenological noise",
         )
     return (("DEPOLARIZE1", (p,)),)

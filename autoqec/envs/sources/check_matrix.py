@@ -47,23 +47,23 @@ class CheckMatrixSource:
             raise InputError(
                 f"leakage happens in two-qubit gates, and {self.level} noise has none",
                 where="noise",
-                mend="use level: circuit with both Hx and Hz, or another noise type",
+                hint="use level: circuit with both Hx and Hz, or another noise type",
             )
         if spec.noise.idle is not None and self.level != "circuit":
             raise InputError(
-                f"{self.level} noise has no idle layers", where="noise.idle", mend="remove noise.idle"
+                f"{self.level} noise has no idle layers", where="noise.idle", hint="remove noise.idle"
             )
         if spec.code.rounds is not None and self.level == "code_capacity":
             raise InputError(
                 f"code capacity has one perfect readout, so rounds = {spec.code.rounds} means nothing",
                 where="code.rounds",
-                mend="remove it, or set noise.level: phenomenological",
+                hint="remove it, or set noise.level: phenomenological",
             )
         if spec.code.memory_basis == "x" and self._one_sided:
             raise InputError(
                 "X errors cannot flip the observables of an X memory",
                 where="code.memory_basis",
-                mend="use memory_basis: z, or x_z_decoding: circuit with both Hx and Hz",
+                hint="use memory_basis: z, or x_z_decoding: circuit with both Hx and Hz",
             )
 
     @property
@@ -77,7 +77,7 @@ class CheckMatrixSource:
                 raise InputError(
                     "a syndrome-extraction circuit needs both Hx and Hz",
                     where="noise.level",
-                    mend="give both matrices, or use code_capacity or phenomenological",
+                    hint="give both matrices, or use code_capacity or phenomenological",
                 )
             return chosen or "code_capacity"
         return chosen or ("code_capacity" if self._one_sided else "circuit")

@@ -19,27 +19,27 @@ def dem_path(spec: EnvSpec, root: Path) -> Path:
         return root / spec.noise.dem
     if spec.code.source.endswith(".dem"):
         return root / spec.code.source
-    raise InputError("noise type custom_dem needs a detector error model", where="noise.dem", mend=_HINT)
+    raise InputError("noise type custom_dem needs a detector error model", where="noise.dem", hint=_HINT)
 
 
-def parse_dem(path: Path, *, where: str, mend: str = "give a Stim .dem file") -> stim.DetectorErrorModel:
+def parse_dem(path: Path, *, where: str, hint: str = "give a Stim .dem file") -> stim.DetectorErrorModel:
     """A detector error model file with its repeat blocks and shifts unrolled."""
-    text = read_text(path, where=where, mend=mend)
+    text = read_text(path, where=where, hint=hint)
     try:
         dem = stim.DetectorErrorModel(text)
         if dem.num_errors > _MAX_ERRORS:
             raise InputError(
-                f"{path} unrolls to {dem.num_errors} errors", where=where, mend="use a smaller model"
+                f"{path} unrolls to {dem.num_errors} errors", where=where, hint="use a smaller model"
             )
         return dem.flattened()
     except ValueError as error:
         first = str(error).strip().splitlines()[0]
-        raise InputError(f"{path} is not a detector error model: {first}", where=where, mend=mend) from error
+        raise InputError(f"{path} is not a detector error model: {first}", where=where, hint=hint) from error
 
 
 def read_dem(path: Path) -> stim.DetectorErrorModel:
     """A flattened error model with at least one detector, one observable and one error."""
-    dem = parse_dem(path, where="noise.dem", mend=_HINT)
+    dem = parse_dem(path, where="noise.dem", hint=_HINT)
     for what, count in (
         ("errors", dem.num_errors),
         ("detectors", dem.num_detectors),
@@ -47,7 +47,7 @@ def read_dem(path: Path) -> stim.DetectorErrorModel:
     ):
         if count == 0:
             raise InputError(
-                f"{path} has no {what}", where="noise.dem", mend="there is nothing to decode in it"
+                f"{path} has no {what}", where="noise.dem", hint="there is nothing to decode in it"
             )
     return dem
 
@@ -64,7 +64,7 @@ class ErrorModelSource:
             raise InputError(
                 f"a detector error model has fixed probabilities, so the sweep p = {spec.noise.p} cannot act on it",
                 where="noise.p",
-                mend="give one p as the label of the results",
+                hint="give one p as the label of the results",
             )
         if sizes is not None:
             for what, expected, found in zip(
@@ -77,7 +77,7 @@ class ErrorModelSource:
                     raise InputError(
                         f"the code has {expected} {what} and the error model {found}",
                         where="noise.dem",
-                        mend="give the error model of this code, or the code of this error model",
+                        hint="give the error model of this code, or the code of this error model",
                     )
 
     @property

@@ -35,13 +35,13 @@ class StimCircuitSource:
             raise InputError(
                 "a stim_circuit already fixes its rounds and basis",
                 where="code",
-                mend="remove code.rounds and code.memory_basis; a generator reference takes rounds=...",
+                hint="remove code.rounds and code.memory_basis; a generator reference takes rounds=...",
             )
         if spec.noise.level not in (None, "circuit"):
             raise InputError(
                 f"noise level {spec.noise.level!r} does not apply to a stim_circuit",
                 where="noise.level",
-                mend="remove it, or give the code as a parity_check_matrix",
+                hint="remove it, or give the code as a parity_check_matrix",
             )
         if ":" in spec.code.source and not spec.code.source.endswith(".stim"):
             self._noiseless = self._generate()
@@ -85,7 +85,7 @@ class StimCircuitSource:
             raise InputError(
                 f"{name!r} is not a circuit that Stim generates",
                 where="code.source",
-                mend=f"one of {', '.join(GENERATED)}; {_HINT}",
+                hint=f"one of {', '.join(GENERATED)}; {_HINT}",
             )
         self._family = name
         sizes = read_parameters(
@@ -96,23 +96,23 @@ class StimCircuitSource:
             return stim.Circuit.generated(name, **self._sizes)
         except ValueError as error:
             raise InputError(
-                f"{self._spec.code.source!r}: {error}", where="code.source", mend=_HINT
+                f"{self._spec.code.source!r}: {error}", where="code.source", hint=_HINT
             ) from error
 
     def _read(self, root: Path) -> stim.Circuit:
         path = root / self._spec.code.source
-        text = read_text(path, where="code.source", mend=_HINT)
+        text = read_text(path, where="code.source", hint=_HINT)
         try:
             circuit = stim.Circuit(text)
         except ValueError as error:
             raise InputError(
-                f"{path} is not a Stim circuit: {error}", where="code.source", mend=_HINT
+                f"{path} is not a Stim circuit: {error}", where="code.source", hint=_HINT
             ) from error
         if circuit.num_detectors == 0 or circuit.num_observables == 0:
             raise InputError(
                 f"{path} has {circuit.num_detectors} detectors and {circuit.num_observables} observables",
                 where="code.source",
-                mend="annotate the circuit with DETECTOR and OBSERVABLE_INCLUDE",
+                hint="annotate the circuit with DETECTOR and OBSERVABLE_INCLUDE",
             )
         return circuit
 
@@ -124,11 +124,11 @@ class StimCircuitSource:
             raise InputError(
                 f"the circuit carries its own noise, so the sweep p = {noise.p} cannot act on it",
                 where="noise.p",
-                mend="give one p as the label of the results, or strip the circuit's noise and let AutoQEC add it",
+                hint="give one p as the label of the results, or strip the circuit's noise and let AutoQEC add it",
             )
         if noise.type != "depolarizing" or noise.variant != "uniform" or noise.idle is not None:
             raise InputError(
                 f"the circuit carries its own noise, so noise type {noise.type!r} cannot be put into it",
                 where="noise",
-                mend="use type: depolarizing with one p as a label, or strip the circuit's noise",
+                hint="use type: depolarizing with one p as a label, or strip the circuit's noise",
             )

@@ -1,4 +1,4 @@
-"""What a diagnosis is made of: findings with evidence, advice and, where a config can mend it, a patch."""
+"""What a diagnosis is made of: findings with evidence, advice and, where a config can fix it, a patch."""
 
 from __future__ import annotations
 

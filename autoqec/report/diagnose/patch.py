@@ -51,9 +51,9 @@ def repaired(config: Config) -> Patch | None:
         try:
             PredecoderDSL.model_validate(changed)
         except ValidationError as error:
-            # one at a time: mending one may settle the others, such as those of the other members of a union
+            # one at a time: fixing one may settle the others, such as those of the other members of a union
             places = [detail["loc"] for detail in error.errors(include_url=False)]
-            path = next((path for place in places if (path := _mend(changed, place)) is not None), None)
+            path = next((path for place in places if (path := _hint(changed, place)) is not None), None)
             if path is None:
                 return None
             touched += [path] if path not in touched else []
@@ -62,7 +62,7 @@ def repaired(config: Config) -> Patch | None:
     return None
 
 
-def _mend(config: dict[str, Any], place: tuple[int | str, ...]) -> str | None:
+def _hint(config: dict[str, Any], place: tuple[int | str, ...]) -> str | None:
     """Removes the deepest thing that a validation error is about; returns its path."""
     if place in ((), ("neural_bp",)) and (path := _at_odds(config)) is not None:
         return path
@@ -81,7 +81,7 @@ def _mend(config: dict[str, Any], place: tuple[int | str, ...]) -> str | None:
 
 
 def _at_odds(config: dict[str, Any]) -> str | None:
-    """Mends one option that contradicts another; returns its path."""
+    """Fixes one option that contradicts another; returns its path."""
     kind, bp = config.get("type"), config.get("neural_bp")
     for block in ("gnn", "neural_bp"):
         needed = kind in (block, "hybrid")

@@ -33,7 +33,7 @@ def diagnose_round(folder: Path, *, env: str | None = None) -> Diagnosis:
         raise InputError(
             "is not a folder" if not folder.is_dir() else "holds neither a round nor a run",
             where=str(folder),
-            mend="give the folder of a round (with metrics.json or train.log) or of a run (with history.jsonl)",
+            hint="give the folder of a round (with metrics.json or train.log) or of a run (with history.jsonl)",
         )
     env = surroundings.checked_env(env)
     run = RunDir(folder.resolve().parent)

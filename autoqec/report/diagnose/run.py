@@ -74,7 +74,7 @@ def diagnose_run(folder: Path, *, env: str | None = None, only: set[int] | None 
         raise InputError(
             "holds no run" if folder.is_dir() else "is not a folder",
             where=str(folder),
-            mend="give the folder of a run, with history.jsonl or round_<N> folders",
+            hint="give the folder of a run, with history.jsonl or round_<N> folders",
         )
     files = RunDir(folder.resolve())
     gaps: Gaps = []

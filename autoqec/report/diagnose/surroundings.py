@@ -114,6 +114,6 @@ def checked_env(env: str | None) -> str | None:
             load_env(env)
         except AutoQECError as error:
             raise InputError(
-                quote(error.what), where=f"--env {error.where or env}", mend=error.mend
+                quote(error.what), where=f"--env {error.where or env}", hint=error.hint
             ) from error
     return env

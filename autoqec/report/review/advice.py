@@ -33,7 +33,7 @@ def _failures(review: Review) -> Recommendation | None:
     causes = [f"{cause}: rounds {_list(numbers)}" for cause, numbers in review.causes.items()]
     return Recommendation(
         "mend_failures",
-        "Mend the commonest root cause before proposing more: autoqec diagnose says how.",
+        "Fix the commonest root cause before proposing more: autoqec diagnose says how.",
         (
             f"{len(failed)} of {rounds} rounds did not end ok"
             + (f", and took {spent:.0%} of the time" if spent is not None else ""),

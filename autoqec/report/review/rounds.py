@@ -108,7 +108,7 @@ def read_run(folder: Path) -> RunRecord:
         raise InputError(
             "holds no run" if folder.is_dir() else "is not a folder",
             where=str(folder),
-            mend="give the folder of a run, with history.jsonl",
+            hint="give the folder of a run, with history.jsonl",
         )
     gaps: Gaps = []
     ledger = Ledger(files.llm_ledger) if files.llm_ledger.is_file() else None

@@ -201,7 +201,7 @@ def test_escape_is_refused(rule, code):
             where="gnn.message_fn",
         )
     assert caught.value.rule == rule, caught.value
-    assert caught.value.mend
+    assert caught.value.hint
     assert isinstance(caught.value, InputError)
 
 
@@ -228,7 +228,7 @@ def test_the_error_names_rule_line_and_mend():
         check(body("y = x_src", "z = torch.os.getpid()", "return y + z"))
     assert caught.value.line == 3
     assert str(caught.value).startswith("gnn.message_fn, line 3: torch_path: torch.os.getpid")
-    assert "mend:" in str(caught.value)
+    assert "hint:" in str(caught.value)
 
 
 HONEST: list[tuple[Slot, dict[str, str], list[str]]] = [

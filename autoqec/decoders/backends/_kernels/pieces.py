@@ -24,7 +24,7 @@ def in_pieces(
     """[work(start, stop), ...] over pieces of `shots`; `threads=None` takes one per available core."""
     if threads is not None and threads < 1:
         raise InputError(
-            f"threads is {threads}", where="threads", mend="give 1 or more, or None for all cores"
+            f"threads is {threads}", where="threads", hint="give 1 or more, or None for all cores"
         )
     if threads is None:
         threads = available_cores()

@@ -36,7 +36,7 @@ def _cannot_be_built(case: RoundCase) -> Finding | None:
         "high",
         "the environment itself cannot be used, whatever the config",
         tuple(evidence),
-        "mend the named field or file of the environment, then check it with autoqec env validate",
+        "correct the named field or file of the environment, then check it with autoqec env validate",
     )
 
 

@@ -33,7 +33,7 @@ def _refused(case: RoundCase) -> Finding | None:
         "high",
         "faults of this noise model flip more than two detectors, so matching cannot decode it",
         tuple(evidence),
-        f"set {_FIELD}: osd in the environment file; no config can mend this",
+        f"set {_FIELD}: osd in the environment file; no config can fix this",
         env_change=Change(_FIELD, "mwpm", "osd"),
     )
 
