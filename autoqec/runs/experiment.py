@@ -315,7 +315,7 @@ class RoundLifecycle:
         if not bad:
             return None
         reason = f"the branch changes what a round may not change: {', '.join(bad)}"
-        metrics = failed_metrics(config, commit, "compile_error", reason)
+        metrics = failed_metrics(config, "compile_error", reason, commit=commit)
         write_metrics(self.files, metrics)
         return metrics
 

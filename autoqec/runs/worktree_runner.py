@@ -106,16 +106,17 @@ class SubprocessRunner:
         reason: str,
     ) -> RoundMetrics:
         """A round whose process could not speak for itself still has its metrics."""
-        metrics = failed_metrics(config, checked_out(Path(config.code_cwd or "")), status, reason)
+        metrics = failed_metrics(config, status, reason, commit=checked_out(Path(config.code_cwd or "")))
         write_metrics(files, metrics)
         return metrics
 
 
 def failed_metrics(
     config: RunnerConfig,
-    commit: str | None,
     status: Literal["killed_by_safety", "compile_error", "train_error"],
     reason: str,
+    *,
+    commit: str | None = None,
 ) -> RoundMetrics:
     """commit: of the round's code; a branch is named together with it or not at all."""
     log = RoundDir(config.round_dir).train_log
@@ -141,7 +142,7 @@ def believable(metrics: RoundMetrics, config: RunnerConfig, commit: str) -> Roun
     That process ran the branch's code: what it says is checked before it is recorded.
     """
     files = RoundDir(config.round_dir)
-    failed = partial(failed_metrics, config, commit, "train_error")
+    failed = partial(failed_metrics, config, "train_error", commit=commit)
     for path, own in (
         (metrics.checkpoint_path, files.checkpoint),
         (metrics.training_log_path, files.train_log),
