@@ -189,7 +189,7 @@ def test_the_registry_imports_what_is_used_and_names_what_there_is():
     with pytest.raises(InputError, match="optuna, evolution, templates"):
         proposers.make("tpe")
     script = (
-        "import sys; from autoqec.agents import proposers; proposers.make('templates'); "
+        "import sys; from autoqec.search import proposers; proposers.make('templates'); "
         "sys.exit('optuna' in sys.modules or 'torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0

@@ -181,11 +181,11 @@ def test_rejected_candidates_are_kept_in_the_proposal_and_told_again(monkeypatch
     env = EnvFacts(facts().spec.model_copy(update={"constraints": tight}), 0.01, "dev", facts().problem)
     failed = [row(1 + i, config, 0.0, status="train_error") for i, config in enumerate(_examples())]
     plain = context(failed)
-    given = {**plain.__dict__, "env": env}
+    given = {**plain.__dict__, "env": env, "refuse_over_budget": True}
     proposal = proposers.make("optuna").propose(RoundContext(**given))
     turned_down = proposal.origin["rejected"]
     assert turned_down
-    assert all(each["violation"] > 0 and "parameters" in each["reason"] for each in turned_down)
+    assert all(each["violation"] > 0 and "over budget: n_params" in each["reason"] for each in turned_down)
     from autoqec.search import optuna_tpe
 
     told: list[float] = []
