@@ -20,6 +20,7 @@ from anyio.abc import ByteReceiveStream
 import autoqec
 from autoqec.errors import AutoQECError
 from autoqec.io import processes
+from autoqec.io.child_env import child_environment
 
 ANSWER_BYTES = 200_000
 ERROR_BYTES = 4_000
@@ -41,7 +42,7 @@ async def call_cli(
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         cwd=cwd,
-        env=processes.child_environment(PYTHONPATH=str(source), **variables),
+        env=child_environment(PYTHONPATH=str(source), **variables),
         start_new_session=True,
     )
     answer, said = bytearray(), bytearray()

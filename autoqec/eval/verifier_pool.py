@@ -15,6 +15,7 @@ from typing import Any, Self
 
 from autoqec.errors import AutoQECError
 from autoqec.eval.verifier_worker import Stage, Task, rebuilt
+from autoqec.io.child_env import ONE_THREAD
 from autoqec.io.cores import available_cores
 from autoqec.io.scratch import scratch_folder
 
@@ -115,11 +116,9 @@ def _start(scratch: Path) -> tuple[subprocess.Popen[bytes], Connection]:
             pass_fds=[theirs.fileno()],
             env={
                 **os.environ,
+                **ONE_THREAD,
                 "PYTHONPATH": os.pathsep.join(path),
                 "TMPDIR": str(scratch),
-                "OMP_NUM_THREADS": "1",
-                "OPENBLAS_NUM_THREADS": "1",
-                "MKL_NUM_THREADS": "1",
             },
         )
     return process, Connection(ours.detach())

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from autoqec.errors import AutoQECError, UnavailableError
+from autoqec.io.child_env import GIT, kept
 from autoqec.io.crash_points import fault_point
 from autoqec.io.locks import locked
 
@@ -213,10 +213,9 @@ def checked_out(folder: Path) -> str | None:
 
 
 def _environment() -> dict[str, str]:
-    kept = ("PATH", "HOME", "TMPDIR", "XDG_CONFIG_HOME")
     name, address = _AUTHOR
     return {
-        **{key: os.environ[key] for key in kept if key in os.environ},
+        **kept(GIT),
         "LANG": "C.UTF-8",
         "LC_ALL": "C.UTF-8",
         "GIT_AUTHOR_NAME": name,

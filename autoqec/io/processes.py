@@ -22,13 +22,6 @@ from types import FrameType
 DEADLINE_CODE = 124
 _SET_CHILD_SUBREAPER = 36
 
-CHILD_VARIABLES = (
-    "PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "XDG_CACHE_HOME", "AUTOQEC_CACHE", "VIRTUAL_ENV",
-    "CUDA_VISIBLE_DEVICES", "CUDA_HOME", "LD_LIBRARY_PATH", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS",
-    "NUMBA_NUM_THREADS", "NUMBA_CACHE_DIR",
-)  # fmt: skip
-"""All that a child which runs foreign code is told of this process's environment: keys and tokens have other names."""
-
 
 @dataclass(frozen=True)
 class Ended:
@@ -38,10 +31,6 @@ class Ended:
     stdout: bytes
     stderr: bytes
     past_deadline: bool
-
-
-def child_environment(**more: str) -> dict[str, str]:
-    return {**{name: os.environ[name] for name in CHILD_VARIABLES if name in os.environ}, **more}
 
 
 def watched(command: Sequence[str], deadline_s: float) -> list[str]:

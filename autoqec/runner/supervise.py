@@ -24,6 +24,7 @@ from autoqec.decoders.dsl_schema import PredecoderDSL
 from autoqec.envs.environment import Environment
 from autoqec.errors import AutoQECError, InputError, RunnerCallPathError
 from autoqec.io import atomic
+from autoqec.io.child_env import child_environment
 from autoqec.io.hashing import sha256_file, sha256_json
 from autoqec.io.locks import locked
 from autoqec.io.scratch import scratch_folder
@@ -33,22 +34,6 @@ from autoqec.runner.safety import Safety
 from autoqec.runner.schema import RoundMetrics, RunnerConfig
 from autoqec.sandbox.kernel_cache import copy_kernels, kernels_for
 from autoqec.sandbox.tiers import strongest
-
-_KEPT_VARIABLES = (
-    "PATH",
-    "HOME",
-    "LANG",
-    "LC_ALL",
-    "TMPDIR",
-    "XDG_CACHE_HOME",
-    "AUTOQEC_CACHE",
-    "PYTHONPATH",
-    "VIRTUAL_ENV",
-    "CUDA_VISIBLE_DEVICES",
-    "LD_LIBRARY_PATH",
-    "OMP_NUM_THREADS",
-    "NUMBA_CACHE_DIR",
-)
 
 
 def run_round(
@@ -164,7 +149,7 @@ def _supervised(
         dsl = validate_model(config.predecoder_config, PredecoderDSL, where=str(files.config))
     except AutoQECError as error:
         return _failed("compile_error", str(error))
-    variables = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
+    variables = child_environment("PYTHONPATH")
     job: dict[str, Any] = {
         "config": config.model_dump(mode="json"),
         "spec": env.spec.model_dump(mode="json"),

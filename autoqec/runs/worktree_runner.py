@@ -11,6 +11,7 @@ from typing import Literal
 
 from autoqec.errors import AutoQECError, InputError
 from autoqec.io import processes
+from autoqec.io.child_env import child_environment
 from autoqec.io.git import checked_out
 from autoqec.io.scratch import scratch_folder
 from autoqec.io.strict_yaml import parse_json
@@ -44,7 +45,7 @@ class SubprocessRunner:
             ended = processes.run(
                 self.command(config),
                 cwd=worktree,
-                environment=processes.child_environment(
+                environment=child_environment(
                     PYTHONPATH=str(worktree),
                     PYTHONDONTWRITEBYTECODE="1",
                     **{"TMPDIR": str(scratch), **self.variables},

@@ -20,6 +20,7 @@ from typing import Any, Self
 import numpy.typing as npt
 
 from autoqec.errors import AutoQECError
+from autoqec.io.child_env import ONE_THREAD
 from autoqec.io.scratch import scratch_folder
 from autoqec.sandbox import wire
 from autoqec.sandbox.kernel_cache import copy_kernels
@@ -96,18 +97,14 @@ class ConfinedProcess:
             alone=True,
         )
         environment = {
+            **ONE_THREAD,
             "LANG": "C.UTF-8",
             "LOGNAME": "confined",  # its user id has no name, which torch asks for
             "PATH": "/usr/bin:/bin",
             "HOME": str(self._scratch),
             "TMPDIR": str(self._scratch),
-            "TORCHINDUCTOR_CACHE_DIR": str(
-                self._scratch
-            ),  # counting operations imports a part that wants one
+            "TORCHINDUCTOR_CACHE_DIR": str(self._scratch),  # a part that counting imports wants one
             "NUMBA_CACHE_DIR": str(cache),
-            "OMP_NUM_THREADS": "1",
-            "OPENBLAS_NUM_THREADS": "1",
-            "MKL_NUM_THREADS": "1",
         }
         self._process = subprocess.Popen(
             command,

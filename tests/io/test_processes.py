@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 from deadlines import ever_longer
 
+from autoqec.io.child_env import child_environment
 from autoqec.io.locks import locked
-from autoqec.io.processes import child_environment, descendants, run
+from autoqec.io.processes import descendants, run
 
 
 def alive(marker: Path) -> list[int]:
@@ -88,7 +89,8 @@ def test_a_killed_caller_takes_the_command_with_it_and_the_guard_says_when(tmp_p
     marker, guard = tmp_path / "pids", tmp_path / "guard.lock"
     code = f"""
 from pathlib import Path
-from autoqec.io.processes import child_environment, run
+from autoqec.io.child_env import child_environment
+from autoqec.io.processes import run
 run(["sh", "-c", {sleeper(marker)!r}], cwd=Path("."), environment=child_environment(), deadline_s=600, guard=Path({str(guard)!r}))
 """
     caller = subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path)

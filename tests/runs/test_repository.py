@@ -10,7 +10,7 @@ import pytest
 from tiny_runs import changed, make_checkout, make_run, play, user_git
 
 from autoqec.errors import InputError
-from autoqec.io.processes import child_environment
+from autoqec.io.child_env import child_environment
 from autoqec.runs import repository as repository_module
 from autoqec.runs.repository import Repository, base_ref, open_checkout, open_default, open_workspace
 from autoqec.runs.run import Run

@@ -11,12 +11,8 @@ from pathlib import Path
 
 from autoqec.agents.backends.base import Request, unavailable
 from autoqec.agents.failures import RoleFailure
-from autoqec.io.processes import CHILD_VARIABLES, Ended, run
-
-NETWORK_VARIABLES = (
-    "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy",
-    "SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS",
-)  # fmt: skip
+from autoqec.io.child_env import CHILD, NETWORK, kept
+from autoqec.io.processes import Ended, run
 
 _LIMIT = re.compile(r"\b429\b|rate.?limit|usage limit|hit your .{0,20}limit|quota", re.IGNORECASE)
 _OVERLOAD = re.compile(
@@ -41,7 +37,7 @@ def find_program(name: str, environ: Mapping[str, str], *, variable: str, instal
 
 def cli_environment(environ: Mapping[str, str], login: Sequence[str]) -> dict[str, str]:
     """What the program is told: what every child is told, the network's settings, and its own login. Nobody else's."""
-    return {name: environ[name] for name in (*CHILD_VARIABLES, *NETWORK_VARIABLES, *login) if name in environ}
+    return kept((*CHILD, *NETWORK, *login), environ)
 
 
 def past_proxies(environment: Mapping[str, str]) -> dict[str, str]:

@@ -17,6 +17,7 @@ from autoqec.envs.problem import U8, DecodingProblem
 from autoqec.envs.sampling import Sampler
 from autoqec.envs.schema import EnvSpec
 from autoqec.envs.seeds import derive_seed
+from autoqec.io.child_env import ONE_THREAD
 
 _WARM_UP = 16
 
@@ -52,8 +53,7 @@ class Done:
 def initialise() -> None:
     """Workers leave Ctrl-C to the parent and keep native libraries single-threaded."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-        os.environ[variable] = "1"
+    os.environ.update(ONE_THREAD)
 
 
 @lru_cache(maxsize=4)
