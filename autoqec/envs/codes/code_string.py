@@ -30,7 +30,7 @@ class Parameter:
     default: int | str | None = None
 
 
-def parse_reference(text: str, *, where: str | None = None) -> tuple[str, dict[str, str]]:
+def parse_code_string(text: str, *, where: str | None = None) -> tuple[str, dict[str, str]]:
     """Split `name?key=value&...` into its name and its parameters, still as text.
 
     Raises:

@@ -7,21 +7,14 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from autoqec.envs.codes.code_string import closest, parse_reference, read_parameters
+from autoqec.envs.codes.classical_codes import HAMMING, REPETITION, RING
+from autoqec.envs.codes.code_string import closest, parse_code_string, read_parameters
 from autoqec.envs.codes.css import ClassicalCode, Code
 from autoqec.envs.codes.family import Family, Request
-from autoqec.envs.codes.family_bivariate_bicycle import BIVARIATE_BICYCLE, PUBLISHED
-from autoqec.envs.codes.family_css import CSS
-from autoqec.envs.codes.family_hamming import HAMMING
-from autoqec.envs.codes.family_hypergraph_product import HYPERGRAPH_PRODUCT
-from autoqec.envs.codes.family_reed_muller import REED_MULLER_15
-from autoqec.envs.codes.family_repetition import REPETITION
-from autoqec.envs.codes.family_ring import RING
-from autoqec.envs.codes.family_rotated_surface import ROTATED_SURFACE
-from autoqec.envs.codes.family_shor import SHOR_9
-from autoqec.envs.codes.family_steane import STEANE
-from autoqec.envs.codes.family_toric import TORIC
 from autoqec.envs.codes.files import MATRIX_SUFFIXES, read_matrix
+from autoqec.envs.codes.lattice_codes import ROTATED_SURFACE, TORIC
+from autoqec.envs.codes.product_codes import BIVARIATE_BICYCLE, HYPERGRAPH_PRODUCT, PUBLISHED
+from autoqec.envs.codes.small_codes import CSS, REED_MULLER_15, SHOR_9, STEANE
 from autoqec.errors import InputError
 
 FAMILIES: dict[str, Family] = {
@@ -54,10 +47,10 @@ def build_code(reference: str, *, base: Path | None = None, where: str | None = 
 
 
 def _build(reference: str, base: Path, where: str, *, classical_only: bool) -> Code:
-    name, given = parse_reference(reference, where=where)
+    name, given = parse_code_string(reference, where=where)
     if name in SHORT_NAMES:
         read_parameters(name, given, {}, where=where)
-        family_name, given = parse_reference(SHORT_NAMES[name], where=where)
+        family_name, given = parse_code_string(SHORT_NAMES[name], where=where)
     else:
         family_name = name
     known = [key for key, family in FAMILIES.items() if family.classical or not classical_only]

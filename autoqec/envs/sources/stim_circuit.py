@@ -6,7 +6,7 @@ from pathlib import Path
 
 import stim
 
-from autoqec.envs.codes.code_string import Parameter, parse_reference, read_parameters
+from autoqec.envs.codes.code_string import Parameter, parse_code_string, read_parameters
 from autoqec.envs.files import read_text
 from autoqec.envs.noise import CIRCUIT_NOISE
 from autoqec.envs.noise.circuit_noise import add_noise, carries_noise
@@ -80,7 +80,7 @@ class StimCircuitSource:
         return add_noise(self._noiseless, CIRCUIT_NOISE[noise.type](noise, p, idle_every_layer=every_layer))
 
     def _generate(self) -> stim.Circuit:
-        name, params = parse_reference(self._spec.code.source, where="code.source")
+        name, params = parse_code_string(self._spec.code.source, where="code.source")
         if name not in GENERATED:
             raise InputError(
                 f"{name!r} is not a circuit that Stim generates",

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from autoqec.envs.codes.code_string import Parameter, parse_reference, read_parameters
+from autoqec.envs.codes.code_string import Parameter, parse_code_string, read_parameters
 from autoqec.errors import InputError
 
 
@@ -25,7 +25,7 @@ from autoqec.errors import InputError
     ],
 )
 def test_references_are_split(text: str, expected: tuple[str, dict[str, str]]) -> None:
-    assert parse_reference(text) == expected
+    assert parse_code_string(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_references_are_split(text: str, expected: tuple[str, dict[str, str]]) -
 )
 def test_malformed_references_are_refused(text: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
-        parse_reference(text, where="code.source")
+        parse_code_string(text, where="code.source")
 
 
 KNOWN = {

@@ -1,4 +1,4 @@
-"""Bivariate bicycle codes, Bravyi et al., Nature 627, 778 (2024), with their depth-8 syndrome cycle."""
+"""Codes made of products: hypergraph products of classical codes, and bivariate bicycle codes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from autoqec.envs.codes.family import Family, Request
 from autoqec.envs.codes.schedule import IDLE, Schedule
 from autoqec.errors import InputError
 
-MAX_QUBITS = 4096
+_MAX_PRODUCT_QUBITS = 10_000
+_MAX_BICYCLE_QUBITS = 4096
 PUBLISHED = {
     "bb72": "bivariate_bicycle?l=6&m=6&a=x3+y+y2&b=y3+x+x2",
     "bb90": "bivariate_bicycle?l=15&m=3&a=x9+y+y2&b=1+x2+x7",
@@ -22,15 +23,36 @@ PUBLISHED = {
     "bb288": "bivariate_bicycle?l=12&m=12&a=x3+y2+y7&b=y3+x+x2",
 }
 # Neighbour that the checks touch in each tick: 0-2 are the terms of their first block, 3-5 of the second.
-_X_ORDER = (None, 1, 4, 3, 5, 0, 2, None)
-_Z_ORDER = (3, 5, 0, 1, 2, 4, None, None)
+_BICYCLE_X_ORDER = (None, 1, 4, 3, 5, 0, 2, None)
+_BICYCLE_Z_ORDER = (3, 5, 0, 1, 2, 4, None, None)
 
+U8 = npt.NDArray[np.uint8]
 Terms = list[tuple[int, int]]
+
+
+def hypergraph_product(name: str, h1: U8, h2: U8, *, where: str) -> CSSCode:
+    """Hx = [h1 (x) 1 | 1 (x) h2^T], Hz = [1 (x) h2 | h1^T (x) 1], on n1 n2 + m1 m2 qubits.
+
+    Tillich and Zemor, IEEE Trans. Inf. Theory 60, 1193 (2014).
+    """
+    (m1, n1), (m2, n2) = h1.shape, h2.shape
+    if n1 * n2 + m1 * m2 > _MAX_PRODUCT_QUBITS:
+        raise InputError(
+            f"{m1} x {n1} times {m2} x {n2} makes {n1 * n2 + m1 * m2} qubits, at most {_MAX_PRODUCT_QUBITS}",
+            where=where,
+        )
+
+    def eye(size: int) -> U8:
+        return np.eye(size, dtype=np.uint8)
+
+    hx = np.concatenate([np.kron(h1, eye(n2)), np.kron(eye(m1), h2.T)], axis=1)
+    hz = np.concatenate([np.kron(eye(n1), h2), np.kron(h1.T, eye(m2))], axis=1)
+    return css_code(name, hx, hz, where=where)
 
 
 def bivariate_bicycle(name: str, l: int, m: int, a: Terms, b: Terms, *, where: str) -> CSSCode:
     """Hx = [A | B], Hz = [B^T | A^T] with A, B sums of monomials x^i y^j, given as (i, j) in the published
-    order.
+    order: Bravyi et al., Nature 627, 778 (2024), with their depth-8 syndrome cycle.
 
     Check and qubit (i, j) of a block has index i m + j. The published schedule belongs to three plus three
     terms.
@@ -50,8 +72,8 @@ def bivariate_bicycle(name: str, l: int, m: int, a: Terms, b: Terms, *, where: s
     schedule = None
     if len(a) == len(b) == 3:
         idle = np.full(half, IDLE)
-        x = [idle if d is None else x_neighbours[d] for d in _X_ORDER]
-        z = [idle if d is None else z_neighbours[d] for d in _Z_ORDER]
+        x = [idle if d is None else x_neighbours[d] for d in _BICYCLE_X_ORDER]
+        z = [idle if d is None else z_neighbours[d] for d in _BICYCLE_Z_ORDER]
         schedule = Schedule(x=np.stack(x).astype(np.int32), z=np.stack(z).astype(np.int32))
     corner = np.stack([2 * (index // m), 2 * (index % m)], axis=1)
     return css_code(
@@ -90,24 +112,35 @@ def parse_polynomial(text: str, key: str, l: int, m: int, *, where: str) -> Term
     return terms
 
 
-def _build(request: Request) -> CSSCode:
+def _hypergraph_product(request: Request) -> CSSCode:
+    h1, h2 = (request.matrix(request.text(key)) for key in ("h1", "h2"))
+    return hypergraph_product(request.reference, h1, h2, where=request.where)
+
+
+def _bivariate_bicycle(request: Request) -> CSSCode:
     l, m = request.integer("l"), request.integer("m")
-    if 2 * l * m > MAX_QUBITS:
+    if 2 * l * m > _MAX_BICYCLE_QUBITS:
         raise InputError(
-            f"l = {l}, m = {m} make {2 * l * m} qubits, at most {MAX_QUBITS}", where=request.where
+            f"l = {l}, m = {m} make {2 * l * m} qubits, at most {_MAX_BICYCLE_QUBITS}", where=request.where
         )
     a, b = (parse_polynomial(request.text(key), key, l, m, where=request.where) for key in ("a", "b"))
     return bivariate_bicycle(request.reference, l, m, a, b, where=request.where)
 
 
+HYPERGRAPH_PRODUCT = Family(
+    name="hypergraph_product",
+    summary="product of two classical codes, h1 and h2: references (repetition?distance=3) or matrix files",
+    parameters={"h1": Parameter(), "h2": Parameter()},
+    build=_hypergraph_product,
+)
 BIVARIATE_BICYCLE = Family(
     name="bivariate_bicycle",
     summary="bivariate bicycle code on an l x m torus from two polynomials, e.g. a=x3+y+y2, b=y3+x+x2",
     parameters={
-        "l": Parameter(low=1, high=MAX_QUBITS),
-        "m": Parameter(low=1, high=MAX_QUBITS),
+        "l": Parameter(low=1, high=_MAX_BICYCLE_QUBITS),
+        "m": Parameter(low=1, high=_MAX_BICYCLE_QUBITS),
         "a": Parameter(),
         "b": Parameter(),
     },
-    build=_build,
+    build=_bivariate_bicycle,
 )
