@@ -11,14 +11,12 @@ messages of any size, where tanh would round to one.
 
 from __future__ import annotations
 
-from hashlib import sha256
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numba import njit
 
-from autoqec.decoders.backends._kernels import simd
+from autoqec.decoders.backends._kernels.pieces import sources_of
 from autoqec.decoders.backends._kernels.simd import (
     LANES,
     bits,
@@ -303,7 +301,6 @@ def _propagate(  # type: ignore[no-untyped-def]
 
 
 def _with_disk_cache(sources: str) -> tuple[Any, Any]:
-    # numba's disk cache notices changes of this file only; the closure ties the entry to `simd` as well.
     @njit(cache=True)
     def first_messages(*args):  # type: ignore[no-untyped-def]
         return _first_messages(*args) if sources else np.empty(0, np.float32)
@@ -315,4 +312,4 @@ def _with_disk_cache(sources: str) -> tuple[Any, Any]:
     return first_messages, propagate
 
 
-first_messages, propagate = _with_disk_cache(sha256(Path(simd.__file__).read_bytes()).hexdigest())
+first_messages, propagate = _with_disk_cache(sources_of("simd.py"))

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from hashlib import sha256
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numba import njit
 
-from autoqec.decoders.backends._kernels import simd
+from autoqec.decoders.backends._kernels.pieces import sources_of
 from autoqec.decoders.backends._kernels.simd import (
     LANES,
     LARGEST,
@@ -82,7 +80,6 @@ def _fold_faults(odds, indptr, indices, untouched, start, stop, out):  # type: i
 
 
 def _with_disk_cache(sources: str) -> Any:
-    # numba's disk cache notices changes of this file only; the closure ties the entry to `simd` as well.
     @njit(cache=True, nogil=True)
     def fold_faults(*args):  # type: ignore[no-untyped-def]
         if sources:
@@ -91,4 +88,4 @@ def _with_disk_cache(sources: str) -> Any:
     return fold_faults
 
 
-fold_faults = _with_disk_cache(sha256(Path(simd.__file__).read_bytes()).hexdigest())
+fold_faults = _with_disk_cache(sources_of("simd.py"))

@@ -17,14 +17,13 @@ the cache, where those of a whole batch would come from main memory.
 
 from __future__ import annotations
 
-from hashlib import sha256
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numba import njit
 
 from autoqec.decoders.backends._kernels import learned_min_sum
+from autoqec.decoders.backends._kernels.pieces import sources_of
 from autoqec.decoders.backends._kernels.simd import (
     LANES,
     bits,
@@ -398,7 +397,6 @@ def _backward(  # type: ignore[no-untyped-def]
 
 
 def _with_disk_cache(sources: str) -> tuple[Any, Any]:
-    # numba's disk cache notices changes of this file only; the closure ties the entry to the others as well.
     @njit(cache=True, nogil=True)
     def forward(*args):  # type: ignore[no-untyped-def]
         if sources:
@@ -412,6 +410,4 @@ def _with_disk_cache(sources: str) -> tuple[Any, Any]:
     return forward, backward
 
 
-_HERE = Path(__file__).parent
-_OTHERS = b"".join((_HERE / name).read_bytes() for name in ("simd.py", "learned_min_sum.py"))
-forward, backward = _with_disk_cache(sha256(_OTHERS).hexdigest())
+forward, backward = _with_disk_cache(sources_of("simd.py", "learned_min_sum.py"))

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from numba import njit
@@ -20,6 +18,7 @@ from autoqec.decoders.backends._kernels.matching_grow import (
 )
 from autoqec.decoders.backends._kernels.matching_read import choose_edges, mark_links
 from autoqec.decoders.backends._kernels.matching_state import NEVER, Arena, Graph, as_memory, compiled
+from autoqec.decoders.backends._kernels.pieces import sources_of
 
 PLAIN, SIGNED, BAD_WEIGHT = 0, 1, 3
 INFINITY = 0x7FF << 52
@@ -188,7 +187,6 @@ def match_range(g: Graph, a: Arena, b: Batch, lo: int, hi: int) -> int:
 
 
 def _with_disk_cache(sources: str) -> Callable[[Graph, Arena, Batch, int, int], int]:
-    # numba's disk cache notices changes of this file only; the closure ties the entry to all kernel sources.
     @njit(nogil=True, cache=True)
     def match_shots(g: Graph, a: Arena, b: Batch, lo: int, hi: int) -> int:
         """Match shots lo..hi - 1; returns the first one not done, below `hi` if the arena was too small."""
@@ -197,11 +195,4 @@ def _with_disk_cache(sources: str) -> Callable[[Graph, Arena, Batch, int, int], 
     return match_shots  # type: ignore[no-any-return]
 
 
-def _fingerprint() -> str:
-    digest = hashlib.sha256()
-    for path in sorted(Path(__file__).parent.glob("matching*.py")):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()
-
-
-match_shots = _with_disk_cache(_fingerprint())
+match_shots = _with_disk_cache(sources_of("matching*.py"))

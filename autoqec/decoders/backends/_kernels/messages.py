@@ -14,14 +14,12 @@ No edge is ever in memory: a shot's nodes stay in the first-level cache, and goi
 
 from __future__ import annotations
 
-from hashlib import sha256
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
 
-from autoqec.decoders.backends._kernels import simd
+from autoqec.decoders.backends._kernels.pieces import sources_of
 from autoqec.decoders.backends._kernels.simd import (
     LANES,
     LARGEST,
@@ -108,10 +106,7 @@ class Kernels(NamedTuple):
 
 
 def _compiled(gated: bool, carries: bool, sources: str) -> Kernels:
-    """`gated` and `carries` are constants to numba: a branch in the inner loop would bring reference counts along.
-
-    numba's disk cache notices changes of this file only; `sources` ties an entry to `simd` as well.
-    """
+    """`gated` and `carries` are constants to numba: a branch in the inner loop would bring reference counts along."""
 
     @njit
     def message(nodes, sender, receiver, c, vectors, size, t, t_gate):  # type: ignore[no-untyped-def]
@@ -221,7 +216,7 @@ def _compiled(gated: bool, carries: bool, sources: str) -> Kernels:
     return Kernels(forward, backward)
 
 
-_SOURCES = sha256(Path(simd.__file__).read_bytes()).hexdigest()
+_SOURCES = sources_of("simd.py")
 RULES = {
     "mlp": _compiled(False, False, _SOURCES),
     "gated_mlp": _compiled(True, False, _SOURCES),

@@ -1,4 +1,4 @@
-"""A batch of shots in pieces over threads.
+"""What all kernels share: a batch of shots in pieces over threads, read-only views, a hash of sources.
 
 The kernels release the interpreter lock and share nothing but their inputs, so any number of Python threads may
 run batches at the same time; numba's own threading layers would not allow that everywhere.
@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from hashlib import sha256
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy.typing as npt
@@ -43,3 +45,13 @@ def read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     view = array.view()
     view.flags.writeable = False
     return view
+
+
+def sources_of(*patterns: str) -> str:
+    """Hash of the kernel files of these names.
+
+    numba's disk cache notices changes of the compiled function's own file only. A compiled function that reads this
+    hash from its closure is compiled again when one of those files changes.
+    """
+    files = sorted(path for pattern in patterns for path in Path(__file__).parent.glob(pattern))
+    return sha256(b"".join(path.read_bytes() for path in files)).hexdigest()
