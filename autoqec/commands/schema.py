@@ -1,4 +1,4 @@
-"""`autoqec schema`: the JSON Schema of a contract model, for editors and for the roles' structured output."""
+"""`autoqec schema`: the JSON Schema of a model of docs/contract.md, for editors and for the roles' structured output."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ def compile_predecoder(dsl: PredecoderDSL, problem: DecodingProblem, *, seed: in
 
 
 def context(problem: DecodingProblem, device: torch.device | str = "cpu") -> dict[str, Any]:
-    """What the contract hands to `forward`: the ones of H, a feature per one (its prior's log-odds), the priors."""
+    """What `forward` is given (docs/contract.md): the ones of H, a feature per one (its prior's log-odds), the priors."""
     coo = problem.h.tocsr().tocoo()
     prior = torch.from_numpy(problem.priors).float().to(device)
     fault = torch.from_numpy(coo.col.astype("int64")).to(device)

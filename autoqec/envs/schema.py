@@ -1,6 +1,6 @@
 """EnvSpec: the triple (code, noise, constraints) that a user hands to AutoQEC.
 
-Field names, types and defaults of the interface contract are kept; fields documented as "addition" are
+Field names, types and defaults of the interface contract (docs/contract.md) are kept; fields documented as "addition" are
 optional. Everything is read strictly: an unknown key is an error.
 """
 

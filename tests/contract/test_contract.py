@@ -1,6 +1,6 @@
 """A walk of the interface contract: every class, field, type, default, and validator from both sides.
 
-The tables repeat `interfaces.txt`; a model may add fields, but only with defaults.
+The tables repeat docs/contract.md; a model may add fields, but only with defaults.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """PredecoderModule: the base of every predecoder.
 
-The contract's `forward` returns, in `hard_flip` mode, a syndrome from which defects were removed. Removing
+The `forward` of docs/contract.md returns, in `hard_flip` mode, a syndrome from which defects were removed. Removing
 defects is a correction, and a correction can flip a logical observable, so the cleaned syndrome alone does
 not decide the shot. Here the faults come first and the syndrome follows from them:
 
