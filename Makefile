@@ -6,8 +6,8 @@ BIN := .venv/bin
 
 # Test processes run side by side, so each gets one thread of BLAS, OpenMP and numba.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_NUM_THREADS=1
-# Two test processes, unless PYTEST_ADDOPTS says otherwise.
-WORKERS := $(if $(filter -n% --numprocesses% no:xdist -pno:xdist,$(PYTEST_ADDOPTS)),,-n 2)
+# Two test processes, unless PYTEST_ADDOPTS says otherwise. The one that is done first takes over tests of the other.
+WORKERS := $(if $(filter -n% --numprocesses% no:xdist -pno:xdist,$(PYTEST_ADDOPTS)),,-n 2 --dist worksteal)
 PYTEST := $(ONE_THREAD) $(BIN)/python -m pytest
 
 .PHONY: help setup demo test test-verifier test-runs lint quick bench calibration cheats crash-test clean

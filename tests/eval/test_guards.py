@@ -97,6 +97,7 @@ def watched(lane: Lane, where: Where) -> dict[str, Any]:
     return {guard.NAME: guard.judge(case, [answer]) for guard, answer in found.items()}
 
 
+@pytest.mark.verifier
 @pytest.mark.parametrize(
     ("line", "broken"),
     [
@@ -122,6 +123,7 @@ def test_each_trick_breaks_its_guard(
         assert not failed, {name: result.text for name, result in found.items()}
 
 
+@pytest.mark.verifier
 def test_work_outside_torch_shows_in_the_time_it_takes(
     lane_with: Callable[[str], Lane], where: Where
 ) -> None:
