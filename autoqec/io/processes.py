@@ -105,6 +105,50 @@ def descendants(root: int) -> list[int]:
     return found
 
 
+def tree(root: int) -> list[int]:
+    """A process and all below it."""
+    return [root, *descendants(root)]
+
+
+def cpu_seconds(root: int) -> float:
+    """CPU seconds of a process and all below it, those of threads that have ended included; 0 where there is no /proc."""
+    ticks = 0
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        for pid in tree(root):
+            fields = _stat(pid)
+            ticks += int(fields[11]) + int(fields[12])
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def thread_seconds(root: int) -> list[tuple[float, float]] | None:
+    """Of each thread of a process and all below it: seconds on a core, and seconds that it was ready and waited for one.
+    None where the kernel does not tell.
+    """
+    found = []
+    try:
+        for pid in tree(root):
+            for task in Path(f"/proc/{pid}/task").iterdir():
+                ran, waited, _ = (task / "schedstat").read_text().split()
+                found.append((1e-9 * int(ran), 1e-9 * int(waited)))
+    except (OSError, ValueError):
+        return None
+    return found
+
+
+def is_open(path: Path) -> bool:
+    """Whether a process of this user has the file open; False where there is no /proc."""
+    for descriptor in Path("/proc").glob("[0-9]*/fd/*"):
+        with contextlib.suppress(OSError):
+            if descriptor.readlink() == path:
+                return True
+    return False
+
+
+def _stat(pid: int) -> list[str]:
+    """Fields of /proc/<pid>/stat from the state on. The name before them is in brackets and may hold anything, brackets too."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+
+
 def _parents() -> list[tuple[int, int]]:
     proc = Path("/proc")
     if (proc / "self" / "stat").exists():
@@ -112,10 +156,7 @@ def _parents() -> list[tuple[int, int]]:
         for entry in proc.iterdir():
             if entry.name.isdecimal():
                 with contextlib.suppress(OSError, ValueError):
-                    # The name in brackets may hold anything, brackets too.
-                    pairs.append(
-                        (int(entry.name), int((entry / "stat").read_text().rpartition(")")[2].split()[1]))
-                    )
+                    pairs.append((int(entry.name), int(_stat(int(entry.name))[1])))
         return pairs
     listing = subprocess.run(["ps", "-A", "-o", "pid=,ppid="], capture_output=True, text=True, check=True)
     return [(int(pid), int(parent)) for pid, parent in map(str.split, listing.stdout.splitlines())]

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from autoqec.errors import InputError
 from autoqec.io.git import Git
+from autoqec.io.processes import is_open
 from autoqec.runs.names import parse_branch
 from autoqec.runs.repository import OWN_INDEX, base_ref
 from autoqec.runs.run import Run
@@ -61,12 +62,4 @@ def _is_abandoned(lock: Path) -> bool:
         after = lock.stat()
     except FileNotFoundError:
         return False
-    return (before.st_ino, before.st_size) == (after.st_ino, after.st_size) and not _is_open(lock)
-
-
-def _is_open(path: Path) -> bool:
-    for descriptor in Path("/proc").glob("[0-9]*/fd/*"):
-        with contextlib.suppress(OSError):
-            if descriptor.readlink() == path:
-                return True
-    return False
+    return (before.st_ino, before.st_size) == (after.st_ino, after.st_size) and not is_open(lock)

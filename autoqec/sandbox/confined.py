@@ -20,6 +20,7 @@ from typing import Any, Self
 import numpy.typing as npt
 
 from autoqec.errors import AutoQECError
+from autoqec.io import processes
 from autoqec.io.child_env import ONE_THREAD
 from autoqec.io.scratch import scratch_folder
 from autoqec.sandbox import wire
@@ -162,25 +163,15 @@ class ConfinedProcess:
         """CPU time that the process has used so far, as the kernel counts it; None where it does not say. The sum over its
         threads is the finer one, and lacks those that have ended.
         """
-        known = self._schedule()
-        return None if known is None else max(sum(ran for ran, _ in known), _ran(self._live().pid))
-
-    def _schedule(self) -> list[tuple[float, float]] | None:
-        """Of each thread: seconds on a core, and seconds that it was ready and waited for one."""
-        found = []
-        try:
-            for pid in _descendants(self._live().pid):
-                for task in Path(f"/proc/{pid}/task").iterdir():
-                    ran, waited, _ = (task / "schedstat").read_text().split()
-                    found.append((1e-9 * int(ran), 1e-9 * int(waited)))
-        except (OSError, ValueError):
-            return None
-        return found
+        root = self._live().pid
+        known = processes.thread_seconds(root)
+        return None if known is None else max(sum(ran for ran, _ in known), processes.cpu_seconds(root))
 
     def _excuse(self) -> float:
         """Seconds more for a request whose time is up: those for which others had the cores, once each."""
         elapsed = self._asked + time.monotonic() - self._since
-        lost = lost_to_others(self._schedule() or (), elapsed, _ran(self._live().pid))
+        root = self._live().pid
+        lost = lost_to_others(processes.thread_seconds(root) or (), elapsed, processes.cpu_seconds(root))
         more = min(lost - self._excused, self._grace)
         self._excused = max(lost, self._excused)
         self._grace -= max(more, 0.0)
@@ -268,25 +259,6 @@ def lost_to_others(threads: Iterable[tuple[float, float]], elapsed: float, ran: 
     each other are no excuse: a process lost no more time than it did not run.
     """
     return max(0.0, min(max((waited for _, waited in threads), default=0.0), elapsed - ran))
-
-
-def _descendants(pid: int) -> list[int]:
-    """A process and all below it."""
-    found = [pid]
-    for parent in found:
-        for task in Path(f"/proc/{parent}/task").iterdir():
-            found += [int(child) for child in (task / "children").read_text().split()]
-    return found
-
-
-def _ran(pid: int) -> float:
-    """CPU seconds of a process and all below it, those of threads that have ended included."""
-    ticks = 0
-    with contextlib.suppress(OSError, ValueError, IndexError):
-        for each in _descendants(pid):
-            fields = Path(f"/proc/{each}/stat").read_text().rpartition(")")[2].split()
-            ticks += int(fields[11]) + int(fields[12])
-    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def _package(name: str) -> Path | None:

@@ -14,7 +14,7 @@ from deadlines import ever_longer
 
 from autoqec.io.child_env import child_environment
 from autoqec.io.locks import locked
-from autoqec.io.processes import descendants, run
+from autoqec.io.processes import cpu_seconds, descendants, is_open, run, thread_seconds, tree
 
 
 def alive(marker: Path) -> list[int]:
@@ -113,3 +113,26 @@ def test_descendants_are_found_below_below(tmp_path: Path) -> None:
         for pid in [process.pid, *descendants(process.pid)]:
             os.kill(pid, signal.SIGKILL)
         process.wait()
+
+
+def test_the_time_of_a_tree_counts_what_its_children_burn() -> None:
+    burn = "x = 0\nwhile True: x += 1"
+    process = subprocess.Popen(["sh", "-c", f"{sys.executable} -S -c '{burn}'; true"])
+    try:
+        while cpu_seconds(process.pid) < 0.05:
+            time.sleep(0.01)
+        assert len(tree(process.pid)) == 2
+        assert sum(ran for ran, _ in thread_seconds(process.pid) or ()) > 0
+    finally:
+        for pid in tree(process.pid):
+            os.kill(pid, signal.SIGKILL)
+        process.wait()
+    assert thread_seconds(process.pid) is None
+    assert cpu_seconds(process.pid) == 0.0
+
+
+def test_an_open_file_is_seen(tmp_path: Path) -> None:
+    path = tmp_path.resolve() / "file"
+    with path.open("w"):
+        assert is_open(path)
+    assert not is_open(path)
