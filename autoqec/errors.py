@@ -10,6 +10,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+ERROR_JSON = "AUTOQEC_ERROR_JSON"
+"""Environment variable for programs that start the command line: "1" makes an error one line of JSON on stderr."""
+
 
 class AutoQECError(Exception):
     """Base of all errors that a user is meant to read; the CLI prints it without a traceback.
@@ -27,6 +32,15 @@ class AutoQECError(Exception):
         self.where = where
         self.hint = hint
         super().__init__(what, where, hint)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "error": type(self).__name__,
+            "what": self.what,
+            "where": self.where,
+            "hint": self.hint,
+            "exit_code": self.exit_code,
+        }
 
     def __str__(self) -> str:
         place = f"{self.where}: " if self.where else ""

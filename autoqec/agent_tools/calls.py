@@ -18,12 +18,12 @@ import anyio
 from anyio.abc import ByteReceiveStream
 
 import autoqec
-from autoqec.errors import AutoQECError
+from autoqec.errors import ERROR_JSON, AutoQECError
 from autoqec.io import processes
 from autoqec.io.child_env import child_environment
 
 ANSWER_BYTES = 200_000
-ERROR_BYTES = 4_000
+ERROR_BYTES = 20_000
 
 
 async def call_cli(
@@ -42,14 +42,14 @@ async def call_cli(
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         cwd=cwd,
-        env=child_environment(PYTHONPATH=str(source), **variables),
+        env=child_environment(PYTHONPATH=str(source), **{ERROR_JSON: "1"}, **variables),
         start_new_session=True,
     )
-    answer, said = bytearray(), bytearray()
+    answer, log = bytearray(), bytearray()
     try:
         async with anyio.create_task_group() as group:
             group.start_soon(_read_start, process.stdout, answer)  # type: ignore[arg-type]
-            group.start_soon(_read_end, process.stderr, said)  # type: ignore[arg-type]
+            group.start_soon(_read_end, process.stderr, log)  # type: ignore[arg-type]
             code = await process.wait()
     finally:
         with anyio.CancelScope(shield=True):
@@ -71,14 +71,17 @@ async def call_cli(
     try:
         return json.loads(answer)
     except ValueError:
-        message = said.decode(errors="replace").strip()
-        raise AutoQECError(_own_error(message) or f"ended with code {code}: {message[-600:]}") from None
+        message = log.decode(errors="replace").strip()
+        raise _own_error(message) or AutoQECError(f"ended with code {code}: {message[-600:]}") from None
 
 
-def _own_error(message: str) -> str | None:
-    """The error that the command line printed, with its hint, without what came before it."""
-    _, found, text = f"\n{message}".rpartition("\nerror: ")
-    return text if found else None
+def _own_error(log: str) -> AutoQECError | None:
+    """The error that the command line printed, as the last line of its log; None if it ended otherwise."""
+    try:
+        found = json.loads(log.rpartition("\n")[2])
+        return AutoQECError(found["what"], where=found["where"], hint=found["hint"])
+    except (ValueError, TypeError, KeyError):
+        return None
 
 
 async def _read_start(stream: ByteReceiveStream, into: bytearray) -> None:

@@ -40,8 +40,8 @@ def describe(name: str, tool: Tool) -> types.Tool:
     )
 
 
-class Desk:
-    """Answers the calls of one client."""
+class ToolServer:
+    """Checks and answers the tool calls of one client; heavy ones wait for each other."""
 
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
@@ -71,7 +71,7 @@ class Desk:
 
 
 def make_server(workspace: Workspace) -> Server[Any]:
-    desk = Desk(workspace)
+    tools = ToolServer(workspace)
 
     async def list_tools(
         _context: ServerRequestContext[Any], _params: types.PaginatedRequestParams | None
@@ -82,7 +82,7 @@ def make_server(workspace: Workspace) -> Server[Any]:
         _context: ServerRequestContext[Any], params: types.CallToolRequestParams
     ) -> types.CallToolResult:
         try:
-            text = json.dumps(await desk.answer(params.name, params.arguments or {}), ensure_ascii=False)
+            text = json.dumps(await tools.answer(params.name, params.arguments or {}), ensure_ascii=False)
             is_error = False
         except AutoQECError as error:
             text, is_error = str(error), True

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from autoqec.agent_tools.workspace import Workspace
 
 GRACE_S = 60.0
-"""What a round gets after its wall clock, to end by itself and say so."""
+"""What a round gets after its wall clock, to end by itself and write its metrics."""
 
 _VERIFIERS_OWN = ("AUTOQEC_HOME", "XDG_DATA_HOME")
 """Where the verifier keeps its secret. Only the verifier is told: a round's process is not."""
@@ -104,7 +104,7 @@ class VerifyArguments(Arguments):
     round_dir: str = _text("Folder of a trained round in the workspace, e.g. runs/20261115-083000/round_1.")
     env: str = _text(f"{_ENV} It must be the round's own.")
     shots: int | None = Field(
-        default=None, ge=1, le=10**12, description="Least shots per p. Default: the environment's."
+        default=None, ge=1, le=10**12, description="Minimum shots per p. Default: the environment's."
     )
     kind: Literal["confirm", "dev", "estimate"] = Field(
         default="confirm", description="Only confirm supports a claim."
@@ -201,7 +201,7 @@ TOOLS: dict[str, Tool] = {
         writes=True,
     ),
     "verify": Tool(
-        "Measure a trained round again on fresh shots behind a sandbox. Only the verdict VERIFIED supports a claim.",
+        "Measure a trained round again on fresh shots, in the sandbox. Only the verdict VERIFIED supports a claim.",
         VerifyArguments,
         heavy=True,
         writes=True,
@@ -215,5 +215,7 @@ TOOLS: dict[str, Tool] = {
         ParetoArguments,
     ),
     "diagnose": Tool("Why a round failed, stalled or gained nothing, and what to do.", DiagnoseArguments),
-    "review": Tool("Retrospective of a whole run: what was tried, what held, what it cost.", ReviewArguments),
+    "review": Tool(
+        "Retrospective of a whole run: what was tried, what was verified, what it cost.", ReviewArguments
+    ),
 }

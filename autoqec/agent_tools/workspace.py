@@ -68,7 +68,7 @@ class Workspace:
         return str(path)
 
     def run_info(self, folder: Path, *, where: str) -> RunInfo | None:
-        """What the run in `folder` says of itself, if there is one: its branches are in the workspace or in AutoQEC's checkout."""
+        """`run.json` of the run in `folder`, if there is one: its branches are in the workspace or in AutoQEC's checkout."""
         about = RunDir(folder).about
         if not about.is_file():
             return None

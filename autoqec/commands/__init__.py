@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import json
+import os
 import signal
 import sys
 from typing import Any, NoReturn
@@ -15,7 +17,7 @@ from typing import Any, NoReturn
 import click
 
 from autoqec import __version__
-from autoqec.errors import AutoQECError
+from autoqec.errors import ERROR_JSON, AutoQECError
 
 VERBS: dict[str, tuple[str, str]] = {
     "add-env": ("add_env", "Compose an environment YAML, by prompts or by flags."),
@@ -35,7 +37,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "mcp": ("mcp", "Serve AutoQEC's tools to an MCP client."),
     "package-run": ("package_run", "Pack a run into one archive."),
     "pareto": ("pareto", "Show the Pareto fronts of runs."),
-    "power": ("power", "Count the shots that a gain takes to be seen."),
+    "power": ("power", "Shots needed to detect a gain."),
     "reconcile": ("reconcile", "Repair a run after a crash or manual edits."),
     "replay": ("replay", "Train a recorded round again and compare."),
     "review": ("review", "Look back on a run: what it tried, gained, repeated and spent."),
@@ -43,7 +45,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "run-round": ("run_round", "Train and validate one predecoder from a config."),
     "schema": ("schema", "Print the JSON Schema of a contract model."),
     "step": ("step", "Take one step of the research loop: for a chat that drives it."),
-    "verify": ("verify", "Verify a round's predecoder on fresh shots, behind a sandbox."),
+    "verify": ("verify", "Verify a round's predecoder on fresh shots, in the sandbox."),
     "verify-package": ("verify_package", "Check a packaged run and verify it again."),
 }
 
@@ -78,7 +80,8 @@ class _LazyGroup(click.Group):
         try:
             super().main(*args, **kwargs)
         except AutoQECError as error:
-            click.echo(f"error: {error}", err=True)
+            as_json = os.environ.get(ERROR_JSON) == "1"
+            click.echo(json.dumps(error.to_dict()) if as_json else f"error: {error}", err=True)
             sys.exit(error.exit_code)
         sys.exit(0)
 

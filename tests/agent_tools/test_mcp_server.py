@@ -158,7 +158,7 @@ def test_nothing_outside_the_workspace_is_touched(confined: Path) -> None:
     assert sorted(outside.rglob("*")) == before
 
 
-def test_bad_arguments_are_refused_with_the_mend(workspace: Path) -> None:
+def test_bad_arguments_are_refused_with_a_hint(workspace: Path) -> None:
     (workspace / "taken").mkdir(exist_ok=True)
     (workspace / "taken" / "config.yaml").write_text("the user's own\n")
     unknown, misspelt, word, number, missing, taken, env, no_run, option = map(
@@ -186,7 +186,9 @@ def test_bad_arguments_are_refused_with_the_mend(workspace: Path) -> None:
     assert "hint: give a new folder" in taken
     assert (workspace / "taken" / "config.yaml").read_text() == "the user's own\n"
     assert "surface_d3_depol" in env
+    assert no_run.startswith(str(workspace / "taken"))
     assert "run.json" in no_run
+    assert "error" not in no_run
     assert "neither a builtin environment nor a file" in option
 
 
