@@ -169,7 +169,7 @@ def _print_front(name: str, archive: Archive) -> None:
 def _print_rows(title: str, rows: Sequence[ParetoRow]) -> None:
     print_table(
         title,
-        ("round", "commit", "branch", "gain in LER", "interval", "FLOPs", "parameters"),
+        ("round", "commit", "branch", "gain in LER", "interval", "FLOPs", "parameters", "target"),
         [
             (
                 row.round,
@@ -179,10 +179,14 @@ def _print_rows(title: str, rows: Sequence[ParetoRow]) -> None:
                 _interval(row),
                 row.flops_per_syndrome,
                 row.n_params,
+                _TARGET[row.target_reached],
             )
             for row in rows
         ],
     )
+
+
+_TARGET = {True: "reached", False: "missed", None: "-"}
 
 
 def _interval(row: ParetoRow) -> str:

@@ -248,6 +248,8 @@ def _say(what: str, facts: dict[str, Any]) -> None:
 
 
 def _print(found: dict[str, Any], steps: Steps) -> None:
+    from autoqec.stats.target import Target
+
     files = steps.run.files
     said = ", ".join(f"{count} {name}" for name, count in sorted(found["verdicts"].items()))
     click.echo(
@@ -258,7 +260,7 @@ def _print(found: dict[str, Any], steps: Steps) -> None:
     if found["front"]:
         print_table(
             "Verified Pareto front",
-            ("round", "LER ratio", "delta", "interval", "MFLOP", "parameters"),
+            ("round", "LER ratio", "delta", "interval", "MFLOP", "parameters", "target"),
             [
                 (
                     member["round"],
@@ -267,10 +269,13 @@ def _print(found: dict[str, Any], steps: Steps) -> None:
                     "{:.3g} .. {:.3g}".format(*member["delta_ci"]),
                     f"{member['flops_per_syndrome'] / 1e6:.3g}",
                     member["n_params"],
+                    member["target"]["reached"] if member["target"] else None,
                 )
                 for member in found["front"]
             ],
         )
+        if (target := found["front"][0]["target"]) is not None:
+            click.echo(f"Target: {Target.model_validate(target).text} (round {found['front'][0]['round']})")
     if steps.plan.is_smoke:
         click.echo(f"Not verified: {files.candidate_pareto}")
         return

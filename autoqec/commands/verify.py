@@ -141,6 +141,8 @@ def _print(path: Path, report: VerifyReport) -> None:
             for row in report.per_p
         ],
     )
+    if report.target is not None:
+        click.echo(f"Target: {report.target.text}")
     broken = [guard.name for guard in report.guards if guard.ok is False]
     applied = sum(guard.ok is not None for guard in report.guards)
     click.echo(

@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 
 from autoqec.errors import InputError
 from autoqec.eval.dominance import Axes
@@ -20,6 +28,8 @@ class ParetoRow(BaseModel):
 
     `delta_vs_baseline_holdout` is baseline LER minus candidate LER on the shots of `paired_eval_bundle_id`,
     and `delta_ci` its paired interval. `config_sha256` stands for all that was trained, edited code included.
+    `target_reached` is whether its LER at the environment's target_p is at most target_ler; None where that is open or not
+    measured, and then it is not written.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
@@ -41,6 +51,7 @@ class ParetoRow(BaseModel):
     train_seed: int | None = Field(default=None, ge=0)
     config_sha256: str | None = Field(default=None, min_length=1)
     checkpoint_sha256: str | None = Field(default=None, min_length=1)
+    target_reached: bool | None = None
 
     @field_validator("commit_sha")
     @classmethod
@@ -58,6 +69,13 @@ class ParetoRow(BaseModel):
                 f"{self.delta_vs_baseline_holdout} and have a width"
             )
         return self
+
+    @model_serializer(mode="wrap")
+    def _without_an_unknown_target(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        fields: dict[str, Any] = dump(self)
+        if self.target_reached is None:
+            fields.pop("target_reached", None)
+        return fields
 
     @property
     def name(self) -> str:
@@ -129,5 +147,6 @@ def row_of(
         "train_seed": train_seed,
         "config_sha256": config_sha256,
         "checkpoint_sha256": checkpoint_sha256,
+        "target_reached": None if report.target is None else report.target.is_reached,
     }
     return validate_model(row, ParetoRow, where=where)

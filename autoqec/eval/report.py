@@ -26,6 +26,7 @@ from autoqec.layout import RoundDir
 from autoqec.sandbox.tiers import Tier
 from autoqec.stats.intervals import paired_difference, paired_ratio, wilson
 from autoqec.stats.sequential import anytime_p, decide_evidence
+from autoqec.stats.target import Target, check_target
 
 
 def assemble(
@@ -84,6 +85,7 @@ def assemble(
         delta_vs_strongest_ci=strongest.delta_ci,
         per_p=rows,
         baselines=baselines,
+        target=_target(case, rows),
         guards=found,
         ablation=ablation,
         cost=census(case, answers["cost_census"][0]),
@@ -144,6 +146,13 @@ def _paired(case: Case, p: float) -> PairedRow:
         us_model=1e6 * model / table.shots,
         us_backend=1e6 * backend / table.shots,
     )
+
+
+def _target(case: Case, rows: Sequence[PairedRow]) -> Target:
+    spec = case.env.spec
+    wanted, level = spec.constraints, spec.eval_protocol.bootstrap_ci
+    counts = {row.p: (row.both + row.c, row.shots) for row in rows}
+    return check_target(counts, target_ler=wanted.target_ler, target_p=wanted.target_p, level=level)
 
 
 def _baselines(case: Case, survey: Survey, p: float) -> list[BaselineRow]:

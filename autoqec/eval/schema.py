@@ -6,6 +6,8 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from autoqec.stats.target import Target
+
 Verdict = Literal["VERIFIED", "SUSPICIOUS", "FAILED"]
 Severity = Literal["breaks", "doubts", "informs"]
 Interval = tuple[float, float]
@@ -170,6 +172,7 @@ class VerifyReport(BaseModel):
     delta_vs_strongest_ci: Interval | None = None
     per_p: list[PairedRow] = Field(default_factory=list)
     baselines: list[BaselineRow] = Field(default_factory=list)
+    target: Target | None = None
     guards: list[GuardResult] = Field(default_factory=list)
     ablation: Ablation | None = None
     cost: CostCensus | None = None

@@ -13,6 +13,8 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from autoqec.stats.target import Target
+
 ComposeMode = Literal["pure", "with_edit"]
 RoundStatus = Literal[
     "ok",
@@ -139,10 +141,12 @@ class RoundMetrics(BaseModel):
     parent_ler: float | None = Field(default=None, ge=0.0, le=1.0)
     train_seed: int | None = Field(default=None, ge=0)
     # additions: where the headline numbers were taken, all p of the sweep, every baseline on the same shots at the
-    # reference p, what hard flips leave for the backend, and what goes beyond the soft budgets
+    # reference p, whether the environment's target is reached, what hard flips leave for the backend, and what goes
+    # beyond the soft budgets
     reference_p: float | None = None
     per_p: list[dict[str, Any]] | None = None
     baselines: list[dict[str, Any]] | None = None
+    target: Target | None = None
     hard_flip: dict[str, float] | None = None
     over_budget: list[str] | None = None
     training_profile: str | None = None

@@ -18,6 +18,7 @@ from autoqec.envs.environment import Environment
 from autoqec.envs.seeds import derive_seed
 from autoqec.runner.profiles import Profile
 from autoqec.stats.intervals import paired_difference
+from autoqec.stats.target import Target, check_target
 
 _SPEED_SHOTS = 8192
 
@@ -61,8 +62,16 @@ class Validation:
             "delta_ler_ci_high": head["delta_high"],
             "per_p": rows,
             "baselines": beside,
+            "target": self._target(rows),
             "hard_flip": self._hard_flip(at),
         }
+
+    def _target(self, rows: list[dict[str, Any]]) -> Target:
+        counts = {
+            row["p"]: (row["only_predecoder_failed"] + row["both_failed"], row["shots"]) for row in rows
+        }
+        wanted = self._env.spec.constraints
+        return check_target(counts, target_ler=wanted.target_ler, target_p=wanted.target_p, level=self._level)
 
     def _beside(self, pairing: _Pairing, at: float, shots: int) -> list[dict[str, Any]]:
         """Every baseline of the environment and every reported OSD order, on the same shots."""

@@ -86,6 +86,7 @@ def verification_of(report: VerifyReport | None, admission: Admission | None) ->
         "strongest_baseline": report.strongest_baseline,
         "delta_vs_strongest": report.delta_vs_strongest,
         "delta_vs_strongest_ci": report.delta_vs_strongest_ci,
+        "target": None if report.target is None else report.target.model_dump(mode="json"),
         "paired_eval_bundle_id": report.paired_eval_bundle_id,
         "composition": None if report.composition is None else report.composition.reading,
         "broken_guards": [guard.name for guard in report.guards if guard.ok is False],

@@ -173,7 +173,9 @@ def results(steps: Steps) -> dict[str, Any]:
     by_round = {row["round"]: row for row in rows}
     for member in front:
         row = by_round.get(member["round"], {})  # none yet, of a round that was killed on its way to history
-        member["ratio"] = (row.get("verification") or {}).get("ratio")
+        verified = row.get("verification") or {}
+        member["ratio"] = verified.get("ratio")
+        member["target"] = verified.get("target")
     verdicts: dict[str, int] = {}
     for row in rows:
         said = str(row.get("verdict") or row["status"])

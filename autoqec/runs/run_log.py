@@ -18,6 +18,7 @@ from autoqec.runs.plan import Plan
 from autoqec.runs.run import Run
 from autoqec.runs.snapshot import seconds_of
 from autoqec.search.proposal import RoundContext, Row, short_name
+from autoqec.stats.target import Target
 
 
 def publish(run: Run, plan: Plan, context: RoundContext) -> None:
@@ -93,6 +94,8 @@ def _entry(row: Row) -> Iterator[str]:
         flops, params = row.get("flops_per_syndrome"), row.get("n_params")
         cost = "" if flops is None else f"; {flops / 1e6:.3g} MFLOP, {params} parameters"
         yield f"- Measured: {gain(row)}{cost}"
+        if row.get("target"):
+            yield f"- Target: {one_line(Target.model_validate(row['target']).text, 300)}"
     for line in row.get("over_budget") or ():
         yield f"- Over budget: {line}"
     if analysis:
@@ -105,6 +108,8 @@ def _entry(row: Row) -> Iterator[str]:
     if verified := row.get("verification"):
         ratio = "" if verified["ratio"] is None else f", ratio {verified['ratio']:.3f}"
         yield f"- Verifier: {row['verdict']}{ratio} on {verified['shots']} shots. {one_line(str(verified['notes']), 400)}"
+        if verified.get("target"):
+            yield f"- Target on fresh shots: {one_line(Target.model_validate(verified['target']).text, 300)}"
         if verified["front_reason"]:
             entered = "entered" if verified["entered_front"] else "did not enter"
             yield f"- Front: {entered}; {one_line(str(verified['front_reason']), 200)}"

@@ -14,6 +14,7 @@ from autoqec.eval.dominance import dominates
 from autoqec.eval.hypervolume import REFERENCE, hypervolume, hypervolume_by_round, volume
 from autoqec.eval.pareto import Archive, ParetoRow, add, archive_of, front, row_of
 from autoqec.eval.schema import VerifyReport
+from autoqec.stats.target import check_target
 
 
 def make(delta: float, half: float, flops: int, params: int, number: int = 1, **changes: Any) -> ParetoRow:
@@ -204,6 +205,19 @@ def test_a_refusal_says_why(report: dict[str, Any], row: dict[str, Any], why: st
         _row(_report(**report), **row)
     assert why in str(caught.value)
     assert "round 1" in str(caught.value)
+
+
+@pytest.mark.parametrize(("failures", "expected"), [(0, True), (9, None), (90, False), (None, None)])
+def test_a_row_says_whether_the_target_is_reached_only_where_that_is_known(
+    failures: int | None, expected: bool | None
+) -> None:
+    counts = {} if failures is None else {1e-3: (failures, 100_000)}
+    target = check_target(counts, target_ler=1e-4, target_p=1e-3, level=0.95)
+    row = _row(_report(target=target))
+    assert row.target_reached is expected
+    assert row.model_dump().get("target_reached") is expected
+    assert ("target_reached" in row.model_dump(mode="json")) is (expected is not None)
+    assert ParetoRow(**row.model_dump()) == row
 
 
 def test_the_volume_of_known_boxes() -> None:

@@ -70,6 +70,7 @@ def as_dict(review: Review) -> dict[str, Any]:
                 "hypothesis": one.hypothesis,
                 "delta_val": one.delta,
                 "delta_val_ci": one.interval,
+                "target": one.target,
                 "seconds": one.seconds,
                 "usd": one.usd,
             }

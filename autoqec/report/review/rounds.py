@@ -18,6 +18,7 @@ from autoqec.report.reading import Gaps, Row, history_of, is_held, json_of, numb
 from autoqec.runs.history import FOLLOW_UPS, HistoryRow
 from autoqec.search.analyst import gains
 from autoqec.search.distance import config_of
+from autoqec.stats.target import Target
 
 Interval = tuple[float, float]
 
@@ -73,6 +74,14 @@ class Reviewed:
     def costs(self) -> tuple[int, int] | None:
         flops, params = number(self.row.get("flops_per_syndrome")), number(self.row.get("n_params"))
         return None if flops is None or params is None else (flops, params)
+
+    @property
+    def target(self) -> str | None:
+        """Whether the environment's target is reached: on the verifier's shots, else on those of validation."""
+        if self.report is not None and self.report.target is not None:
+            return self.report.target.reached
+        found = self.row.get("target")
+        return None if found is None else Target.model_validate(found).reached
 
     @property
     def seconds(self) -> float:
