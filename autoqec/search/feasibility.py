@@ -24,7 +24,8 @@ COST_SLACK = 2.0
 """The budgets are soft: a round beyond them runs and is marked. Offline proposers look no further than so many times the budget."""
 
 TIME_SLACK = 1.5
-"""Training that is expected to need so many times the profile's limit would be cut off long before its end."""
+"""Training that is expected to need so many times the profile's limit would be cut off long before its end, and a round whose
+model alone needs that long for validation would be killed in it."""
 
 START_S = 5.0
 """A round's process and its imports."""
@@ -99,6 +100,7 @@ def estimate(dsl: PredecoderDSL, context: RoundContext) -> Estimate:
     limits = [
         ("GB for a training batch", memory, context.memory_gb),
         ("s of training", train_s, TIME_SLACK * limit_s),
+        ("s of validation", _least_eval_s(dsl, flops, env, eval_s), TIME_SLACK * limit_s),
         ("s of the budget left", START_S + min(train_s, limit_s) + eval_s, context.budget_left_s),
     ]
     over = budgets.over_budget(flops, params)
@@ -146,6 +148,11 @@ def _seconds(
         train_work * median(train_rates or [SECONDS_PER_FLOP]),
         eval_work * median(eval_rates or [SECONDS_PER_FLOP]),
     )
+
+
+def _least_eval_s(dsl: PredecoderDSL, flops: int | None, env: EnvFacts, expected_s: float) -> float | None:
+    """Of the model alone: where earlier rounds spent their time in the backend, their rate says too much about it."""
+    return None if flops is None else min(expected_s, SECONDS_PER_FLOP * _work(dsl, flops, env)[1])
 
 
 def _work(

@@ -204,15 +204,16 @@ def test_one_branch_under_two_names_is_no_composition(proposer: LlmProposer, ser
     assert "a branch is named twice" in prompts(server)[1]
 
 
-def test_a_config_far_beyond_the_budget_is_sent_back_without_being_compiled(
+def test_a_config_that_no_round_has_time_for_is_sent_back_without_being_compiled(
     proposer: LlmProposer, server: Vendor
 ) -> None:
     """To count a million iterations would take hours."""
     deep = {"type": "neural_bp", "output_mode": "soft_priors", "neural_bp": {"iterations": 1_000_000}}
+    deep |= {"training": {"epochs": 0}}
     wide = {"type": "gnn", "output_mode": "soft_priors", "gnn": {"layers": 1, "hidden_dim": 10_000_000}}
     answers(server, IDEA, {**CODE, "dsl_config": deep}, {**CODE, "dsl_config": wide}, CODE)
     assert proposer.propose(context(0)).dsl_config["neural_bp"]["iterations"] == 6
-    assert all("s of training, and" in prompt for prompt in prompts(server)[2:])
+    assert all("s of validation, and 720 are the most" in prompt for prompt in prompts(server)[2:])
 
 
 def test_parents_that_exclude_each_other_give_the_first_ones_config() -> None:
