@@ -6,31 +6,20 @@ hard_flip: the predecoder applies faults F; the backend decodes what is left, an
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sp
 import torch
 
 from autoqec.decoders.backends import Backend
 from autoqec.decoders.backends.matching import MatchingBackend
 from autoqec.decoders.compiler import context
+from autoqec.decoders.hard_flips import FaultMaps, HardFlips
 from autoqec.decoders.modules.base import PredecoderModule
-from autoqec.envs.packing import checked, pack, unpack, width
+from autoqec.envs.packing import checked, unpack, width
 from autoqec.envs.problem import U8, DecodingProblem
 
 # Shots at a time: on a CPU the activations of a graph network should stay in its cache.
 _BATCH = {"cpu": 128, "cuda": 8192}
-
-
-@dataclass(frozen=True, eq=False)
-class HardFlips:
-    """What a hard_flip predecoder leaves: the residual syndrome and the observables it has flipped, both packed."""
-
-    residual: U8
-    frame: U8
 
 
 class PredecoderPipeline:
@@ -51,8 +40,7 @@ class PredecoderPipeline:
         self._threads = threads
         self._batch = _BATCH.get(self._device.type, 1024)
         self._ctx = context(self.problem, device)
-        self._h: sp.csr_array[Any] = self.problem.h.tocsr().astype(np.int32)
-        self._l: sp.csr_array[Any] = self.problem.l.tocsr().astype(np.int32)
+        self._maps = FaultMaps(self.problem)
 
     def decode(self, detectors: U8) -> U8:
         packed = checked(detectors, self.problem.n_checks, what="detectors")
@@ -71,11 +59,7 @@ class PredecoderPipeline:
         syndrome = unpack(detectors, self.problem.n_checks)
         with torch.no_grad():
             faults = self.module.applied_faults(self._tensor(syndrome), self._ctx).cpu().numpy()
-        # Few faults are applied: sparse products cost what was applied, not the size of H.
-        applied = sp.csr_array(faults.astype(np.int32)).T
-        residual = (np.asarray((self._h @ applied).todense()).T + syndrome) & 1
-        frame = np.asarray((self._l @ applied).todense()).T & 1
-        return HardFlips(pack(residual), pack(frame))
+        return self._maps.flips(syndrome, faults)
 
     def soft_weights(self, detectors: U8) -> npt.NDArray[np.float32] | None:
         """The module's own matching weights [shots, n_edges], or None where it only gives fault priors."""

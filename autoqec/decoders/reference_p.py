@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+from autoqec.decoders.backends import backend_entry
 from autoqec.decoders.baselines.registry import DecoderChoice
 from autoqec.decoders.paired import Evaluator
 from autoqec.envs.environment import Environment
 
-_PLAIN = {"mwpm": DecoderChoice("pymatching"), "osd": DecoderChoice("bposd", 0)}
 _CEILING = 0.05
 _SHOTS = (512, 4096, 32768)
 
 
 def plain_backend(env: Environment) -> DecoderChoice:
     """The decoder that a predecoder is compared with: the environment's backend with fixed weights."""
-    return _PLAIN[env.spec.classical_backend]
+    return backend_entry(env.spec.classical_backend).plain
 
 
 def reference_p(env: Environment) -> float:

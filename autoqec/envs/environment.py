@@ -134,10 +134,10 @@ class Environment:
         )
 
     def _build(self, p: float) -> DecodingProblem:
-        model = self._model(p, physical=False)
+        model, need_graph = self._model(p, physical=False), self.spec.classical_backend == "mwpm"
         if isinstance(model, stim.DetectorErrorModel):
-            problem = problem_from_dem(model, need_graph=self.spec.classical_backend == "mwpm")
+            problem = problem_from_dem(model, need_graph=need_graph)
         else:
-            problem = problem_from_circuit(model, need_graph=self.spec.classical_backend == "mwpm")
+            problem = problem_from_circuit(model, need_graph=need_graph)
         check_observables(problem, where="code.source")
         return problem

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from autoqec.decoders.backends import backend_entry
 from autoqec.decoders.checkpoint_format import MAX_BYTES, check_archive
 from autoqec.decoders.dsl_schema import PredecoderDSL
 from autoqec.envs.environment import Environment
@@ -129,7 +130,7 @@ def read_subject(
                 subject.dsl,
                 subject.state,
                 output_mode=subject.output_mode,
-                wants_edges=env.spec.classical_backend == "mwpm",
+                wants_edges=backend_entry(env.spec.classical_backend).wants_edges,
             )
     return subject
 

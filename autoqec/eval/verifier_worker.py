@@ -18,12 +18,11 @@ from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sp
 
-from autoqec.decoders.backends import Backend
+from autoqec.decoders.backends import Backend, backend_entry, make_backend
 from autoqec.decoders.backends.matching import MatchingBackend
-from autoqec.decoders.backends.osd import OsdBackend
 from autoqec.decoders.baselines.registry import DecoderChoice
+from autoqec.decoders.hard_flips import FaultMaps
 from autoqec.decoders.protocol import Decoder
 from autoqec.envs.environment import Environment
 from autoqec.envs.packing import pack, unpack, width
@@ -99,7 +98,7 @@ class Lane:
         self._held_problems: dict[tuple[Path, str], int] = {}
         self._decoders: dict[tuple[str, DecoderChoice], Decoder] = {}
         self._backends: dict[tuple[str, int], Backend] = {}
-        self._matrices: dict[str, tuple[Any, Any]] = {}
+        self._fault_maps: dict[str, FaultMaps] = {}
         self._environments: dict[tuple[str, str], Environment] = {}
 
     def close(self) -> None:
@@ -122,10 +121,7 @@ class Lane:
     def backend(self, problem: str, order: int = 0) -> Backend:
         key = (problem, order)
         if key not in self._backends:
-            of = self.stage.problems[problem]
-            self._backends[key] = (
-                MatchingBackend(of) if self.stage.backend == "mwpm" else OsdBackend(of, order)
-            )
+            self._backends[key] = make_backend(self.stage.problems[problem], self.stage.backend, order)
         return self._backends[key]
 
     def new_worker(self, code: Path) -> ModelWorker:
@@ -146,7 +142,7 @@ class Lane:
             spec.dsl,
             spec.state,
             output_mode=spec.output_mode,
-            wants_edges=self.stage.backend == "mwpm",
+            wants_edges=backend_entry(self.stage.backend).wants_edges,
             seed=spec.seed,
         )
 
@@ -239,14 +235,12 @@ class Lane:
         if not answers.valid.any():  # all of them fail, whatever is predicted
             return np.zeros((len(detectors), width(of.n_observables)), dtype=np.uint8)
         if self.stage.models[model].output_mode == "hard_flip":
-            applied = sp.csr_array(unpack(answers.raw, of.n_faults).astype(np.int32)).T
-            if problem not in self._matrices:
-                self._matrices[problem] = of.h.tocsr().astype(np.int32), of.l.tocsr().astype(np.int32)
-            h, l = self._matrices[problem]
-            syndrome = unpack(detectors, of.n_checks)
-            residual = (np.asarray((h @ applied).todense()).T + syndrome) & 1
-            frame = np.asarray((l @ applied).todense()).T & 1
-            return backend.decode_residual(pack(residual), pack(frame))
+            if problem not in self._fault_maps:
+                self._fault_maps[problem] = FaultMaps(of)
+            flips = self._fault_maps[problem].flips(
+                unpack(detectors, of.n_checks), unpack(answers.raw, of.n_faults)
+            )
+            return backend.decode_residual(flips.residual, flips.frame)
         if isinstance(backend, MatchingBackend) and answers.raw.shape[1] == backend.graph.n_edges:
             return backend.decode_edges(detectors, answers.raw, threads=1)
         return backend.decode_priors(detectors, answers.raw.astype(np.float64), threads=1)

@@ -86,9 +86,10 @@ def estimate(dsl: PredecoderDSL, context: RoundContext) -> Estimate:
             return Estimate(None, None, memory, 0.0, 0.0, (f"does not compile: {error.what}",), 1.0)
         flops, params = cost.flops_per_syndrome, cost.n_params
     else:
+        from autoqec.decoders.backends import backend_entry
         from autoqec.sandbox.census import confined_flops
 
-        wants_edges = env.backend == "mwpm"
+        wants_edges = backend_entry(env.backend).wants_edges
         try:
             flops = confined_flops(
                 canonical_dict(dsl), env.problem, output_mode=dsl.output_mode, wants_edges=wants_edges

@@ -1,14 +1,17 @@
-"""Classical backends behind a predecoder: one protocol, two entries."""
+"""Classical backends behind a predecoder: one protocol, one entry per name."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from autoqec.decoders.baselines.registry import DecoderChoice
 from autoqec.envs.problem import U8, DecodingProblem
+from autoqec.errors import InputError
 
 
 class Backend(Protocol):
@@ -34,13 +37,47 @@ class Backend(Protocol):
         ...
 
 
-def make_backend(problem: DecodingProblem, name: str, order: int = 0) -> Backend:
-    """The backend that an environment's `classical_backend` names. order: of ordered statistics."""
+@dataclass(frozen=True)
+class BackendEntry:
+    """A backend that an environment may name.
+
+    make: from a problem and the order of ordered statistics. plain: the decoder with the environment's fixed weights, which
+    a predecoder in front of this backend is compared with. wants_edges: it decodes with a weight per edge of the matching
+    graph, where a predecoder has them.
+    """
+
+    make: Callable[[DecodingProblem, int], Backend]
+    plain: DecoderChoice
+    wants_edges: bool = False
+
+
+def _matching(problem: DecodingProblem, _order: int) -> Backend:
     from autoqec.decoders.backends.matching import MatchingBackend
+
+    return MatchingBackend(problem)
+
+
+def _osd(problem: DecodingProblem, order: int) -> Backend:
     from autoqec.decoders.backends.osd import OsdBackend
 
-    makers: dict[str, Callable[[], Backend]] = {
-        "mwpm": lambda: MatchingBackend(problem),
-        "osd": lambda: OsdBackend(problem, order),
-    }
-    return makers[name]()
+    return OsdBackend(problem, order)
+
+
+BACKENDS = {
+    "mwpm": BackendEntry(_matching, DecoderChoice("pymatching"), wants_edges=True),
+    "osd": BackendEntry(_osd, DecoderChoice("bposd", 0)),
+}
+
+
+def backend_entry(name: str) -> BackendEntry:
+    """The backend that an environment's `classical_backend` names."""
+    if name not in BACKENDS:
+        raise InputError(
+            f"{name!r} is not a backend", where="classical_backend", hint=f"choose from {', '.join(BACKENDS)}"
+        )
+    return BACKENDS[name]
+
+
+def make_backend(problem: DecodingProblem, name: str, order: int = 0) -> Backend:
+    """The named backend on one problem. order: of ordered statistics."""
+    return backend_entry(name).make(problem, order)
