@@ -107,7 +107,7 @@ def command(
         dsl = load_model(config_yaml, PredecoderDSL)
     except InputError as error:
         if config_yaml.is_file():
-            refuse_round(config, str(error), commit_sha=commit)
+            refuse_round(config, error, commit_sha=commit)
         raise
     trained = {
         "predecoder_config": read_yaml(config_yaml),

@@ -8,27 +8,40 @@ import os
 import signal
 import sys
 import threading
+import traceback
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-from autoqec.envs.environment import Environment
-from autoqec.envs.schema import EnvSpec
 from autoqec.io import atomic
-from autoqec.runner.execute import Round
-from autoqec.runner.safety import Safety
-from autoqec.runner.schema import RunnerConfig
+from autoqec.runner.failure_kinds import failure_of
+from autoqec.runner.schema import RoundMetrics, RunnerConfig
 
 
 def main() -> None:
     job = json.loads(Path(sys.argv[1]).read_text())
     threading.Thread(target=_end_with_caller, daemon=True).start()
+    try:
+        metrics = _run(job)
+    except Exception as error:
+        traceback.print_exc()
+        metrics = RoundMetrics.model_validate(failure_of(error).metrics())
+    atomic.write_text(Path(job["result"]), metrics.model_dump_json())
+
+
+def _run(job: dict[str, Any]) -> RoundMetrics:
+    # Imported here, so that a library that is missing is a failure of the round like any other.
+    from autoqec.envs.environment import Environment
+    from autoqec.envs.schema import EnvSpec
+    from autoqec.runner.execute import Round
+    from autoqec.runner.safety import Safety
+
     env = Environment(EnvSpec.model_validate(job["spec"]), root=Path(job["root"]), origin=job["origin"])
     config = RunnerConfig.model_validate(job["config"])
     # A confined process may not open sockets, and worker processes need them.
     workers = 1 if job["confined"] else None
     progress = _bar() if job["progress"] and sys.stderr.isatty() else None
-    metrics = Round(config, env, Safety(**job["safety"]), progress=progress, workers=workers).run()
-    atomic.write_text(Path(job["result"]), metrics.model_dump_json())
+    return Round(config, env, Safety(**job["safety"]), progress=progress, workers=workers).run()
 
 
 def _end_with_caller() -> None:

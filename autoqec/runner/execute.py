@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 import time
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -20,24 +20,32 @@ from autoqec.decoders.modules.predecoders import ProblemPredecoder
 from autoqec.decoders.pipeline import PredecoderPipeline
 from autoqec.decoders.reference_p import reference_p
 from autoqec.envs.environment import Environment
+from autoqec.envs.problem import DecodingProblem
 from autoqec.envs.seeds import derive_seed
-from autoqec.errors import AutoQECError, InputError
 from autoqec.io.validate import validate_model
 from autoqec.layout import RoundDir
 from autoqec.runner.data import FaultSampler, sampling_device
+from autoqec.runner.failure_kinds import RoundFailed, failing_as
 from autoqec.runner.gap import make_pairs
 from autoqec.runner.hard_shots import HardShots
 from autoqec.runner.losses import MARGINAL_LOSSES
 from autoqec.runner.objective import GapObjective, MarginalObjective, Objective
 from autoqec.runner.profiles import PROFILES, Profile
 from autoqec.runner.safety import Safety, estimated_memory_gb, free_memory_gb
-from autoqec.runner.schema import RoundMetrics, RunnerConfig
-from autoqec.runner.train import Schedule, TrainingError, TrainingReport, train
+from autoqec.runner.schema import Failure, RoundMetrics, RunnerConfig, TrainingStop
+from autoqec.runner.train import Schedule, TrainingReport, train
 from autoqec.runner.validation import Validation
 
 Progress = Callable[[int, int, float], None]
 
 REFERENCE_SHARE = 0.7
+
+_STOPPED: dict[TrainingStop, str] = {
+    "all_steps": "all steps done",
+    "time_budget": "time budget of {seconds:g} s used up after {steps} steps",
+    "patience": "{patience} evaluations in a row were worse than the best",
+    "no_epochs": "epochs: 0",
+}
 
 
 def pick_device() -> torch.device:
@@ -48,7 +56,7 @@ def pick_device() -> torch.device:
 
 
 def _device_memory_gb(device: torch.device) -> float:
-    """The most that training held there; MPS keeps no record and says what it holds now."""
+    """The maximum that training held there; MPS keeps no record and reports what it holds now."""
     held = {"cuda": torch.cuda.max_memory_allocated, "mps": torch.mps.driver_allocated_memory}.get(
         device.type
     )
@@ -76,51 +84,51 @@ class Round:
 
     def run(self) -> RoundMetrics:
         try:
-            dsl = validate_model(self.config.predecoder_config, PredecoderDSL, where=str(self.files.config))
-            at = reference_p(self.env)
-            problem = self.env.problem(at)
-            module = compile_predecoder(dsl, problem, seed=self.config.seed)
-            cost = measure(module, problem)
+            with failing_as("config_invalid"):
+                dsl = validate_model(
+                    self.config.predecoder_config, PredecoderDSL, where=str(self.files.config)
+                )
+            with failing_as("environment_invalid"):
+                at = reference_p(self.env)
+                problem = self.env.problem(at)
+            with failing_as("config_invalid"):
+                module = compile_predecoder(dsl, problem, seed=self.config.seed)
+                cost = measure(module, problem)
             self._facts |= {
                 "reference_p": at,
                 "flops_per_syndrome": cost.flops_per_syndrome,
                 "n_params": cost.n_params,
                 "over_budget": self.env.spec.constraints.over_budget(cost.flops_per_syndrome, cost.n_params),
             }
-            if (reason := self._too_large(dsl)) is not None:
-                return self._metrics("killed_by_safety", reason)
-        except AutoQECError as error:
-            return self._metrics("compile_error", str(error))
-        try:
-            report = self._train(dsl, module)
-        except TrainingError as error:
-            return self._metrics("train_error", str(error))
-        except InputError as error:
-            return self._metrics("compile_error", str(error))
-        except (RuntimeError, MemoryError) as error:
-            out_of_memory = isinstance(error, MemoryError) or "out of memory" in str(error).lower()
-            status: Literal["killed_by_safety", "train_error"] = (
-                "killed_by_safety" if out_of_memory else "train_error"
-            )
-            return self._metrics(status, f"training failed: {str(error).splitlines()[0][:300]}")
+            with failing_as("environment_invalid"):
+                problems = [self.env.problem(p) for p in self.env.spec.noise.p]
+            self._check_memory(dsl, problems[0])
+            with failing_as("config_invalid"), failing_as("training_failed", (RuntimeError, MemoryError)):
+                report = self._train(dsl, module, problems)
+        except RoundFailed as failed:
+            return self._metrics(failed.failure)
         self._save(dsl, module, report)
         self._validate(at)
-        return self._metrics("ok", None)
+        return self._metrics()
 
-    def _too_large(self, dsl: PredecoderDSL) -> str | None:
-        needed = estimated_memory_gb(dsl, self.env.problem(self.env.spec.noise.p[0]))
+    def _check_memory(self, dsl: PredecoderDSL, problem: DecodingProblem) -> None:
+        needed = estimated_memory_gb(dsl, problem)
         limit = self.safety.memory_gb if self.safety.memory_gb is not None else free_memory_gb()
-        if needed <= limit:
-            return None
-        return f"a training batch needs about {needed:.1f} GB and {limit:.1f} GB may be used: lower training.batch_size"
+        if needed > limit:
+            hint = "lower training.batch_size"
+            message = f"a training batch needs about {needed:.1f} GB and {limit:.1f} GB may be used: {hint}"
+            facts = {"needed_gb": round(needed, 3), "limit_gb": round(limit, 3)}
+            raise RoundFailed(Failure("memory_estimate", message, "training.batch_size", hint, facts))
 
-    def _train(self, dsl: PredecoderDSL, module: ProblemPredecoder) -> TrainingReport:
+    def _train(
+        self, dsl: PredecoderDSL, module: ProblemPredecoder, problems: list[DecodingProblem]
+    ) -> TrainingReport:
+        """problems: at every p of the sweep."""
         device = pick_device()
         module.to(device)
         if self.config.torch_compile:
             module.compile_network()
         sweep = self.env.spec.noise.p
-        problems = [self.env.problem(p) for p in sweep]
         # Most shots at the reference p, where the round is judged; the rest keeps the model right along the sweep.
         others = REFERENCE_SHARE if len(sweep) == 1 else (1 - REFERENCE_SHARE) / (len(sweep) - 1)
         at = self._facts["reference_p"]
@@ -129,6 +137,7 @@ class Round:
         settings = dsl.training
         per_epoch = max(1, self.profile.train_shots(self.env.spec.eval_protocol) // settings.batch_size)
         steps = per_epoch * settings.epochs
+        self._facts["training_steps_planned"] = steps
         start = time.monotonic()
         objective = self._objective(dsl, sampler, steps * settings.batch_size) if steps else None
         schedule = Schedule(
@@ -140,7 +149,7 @@ class Round:
         )
         if objective is None:
             self.files.train_log.write_text("")
-            report = TrainingReport(stopped="epochs: 0")
+            report = TrainingReport(stopped="no_epochs")
         else:
             report = train(
                 module,
@@ -160,16 +169,22 @@ class Round:
             "train_batches_total": report.steps,
             "training_log_path": str(self.files.train_log.resolve()),
             "vram_peak_gb": _device_memory_gb(device),
-            "training_note": self._note(report),
+            "training_stopped": report.stopped,
+            "training_kept_step": report.kept_step if report.steps else None,
+            "training_note": self._note(report, schedule),
         }
         return report
 
     @staticmethod
-    def _note(report: TrainingReport) -> str:
+    def _note(report: TrainingReport, schedule: Schedule) -> str:
+        """How training ended, for people."""
+        stopped = _STOPPED[report.stopped].format(
+            seconds=schedule.seconds, steps=report.steps, patience=schedule.patience
+        )
         if report.untrained_score is None:
-            return report.stopped
+            return stopped
         return (
-            f"{report.stopped}; kept step {report.kept_step} of {report.steps} "
+            f"{stopped}; kept step {report.kept_step} of {report.steps} "
             f"({report.kept_score:g} failures on the selection shots, untrained {report.untrained_score:g})"
         )
 
@@ -232,9 +247,8 @@ class Round:
         self._facts |= validation.run(at)
         self._facts["eval_wallclock_s"] = time.monotonic() - start
 
-    def _metrics(
-        self, status: Literal["ok", "killed_by_safety", "compile_error", "train_error"], reason: str | None
-    ) -> RoundMetrics:
+    def _metrics(self, failure: Failure | None = None) -> RoundMetrics:
         log = self.files.train_log
         facts = {"training_log_path": str(log.resolve()) if log.exists() else None, **self._facts}
-        return RoundMetrics.model_validate({"status": status, "status_reason": reason, **facts})
+        outcome = {"status": "ok"} if failure is None else failure.metrics()
+        return RoundMetrics.model_validate({**outcome, **facts})

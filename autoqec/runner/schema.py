@@ -7,7 +7,8 @@ Configs are read strictly; metrics ignore unknown keys, because a history row is
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -27,6 +28,87 @@ RoundStatus = Literal[
 ]
 RECONCILED: tuple[RoundStatus, ...] = ("orphaned_branch", "branch_manually_deleted")
 """Statuses of the rows that reconciliation makes up; only they may have a reconcile_id."""
+
+TrainingStop = Literal["all_steps", "time_budget", "patience", "no_epochs"]
+FailureKind = Literal[
+    "config_invalid",
+    "code_refused",
+    "code_failed",
+    "out_of_scope",
+    "environment_invalid",
+    "backend_unfit",
+    "loss_unsupported",
+    "no_sandbox",
+    "input_refused",
+    "role_failed",
+    "repeat",
+    "given_up",
+    "memory_estimate",
+    "out_of_memory",
+    "wall_clock",
+    "interrupted",
+    "killed",
+    "nan_loss",
+    "training_failed",
+    "missing_library",
+    "disk_full",
+    "not_writable",
+    "gpu_error",
+    "untrusted_metrics",
+    "unknown",
+    "compose_conflict",
+    "orphaned_branch",
+    "branch_deleted",
+]
+Fact = bool | int | float | str
+
+_KILLED: tuple[FailureKind, ...] = ("memory_estimate", "out_of_memory", "wall_clock", "interrupted", "killed")
+_IN_TRAINING: tuple[FailureKind, ...] = (
+    "nan_loss",
+    "training_failed",
+    "missing_library",
+    "disk_full",
+    "not_writable",
+    "gpu_error",
+    "untrusted_metrics",
+    "unknown",
+)
+_STATUSES: dict[FailureKind, RoundStatus] = {
+    **dict.fromkeys(_KILLED, "killed_by_safety"),
+    **dict.fromkeys(_IN_TRAINING, "train_error"),
+    "compose_conflict": "compose_conflict",
+    "orphaned_branch": "orphaned_branch",
+    "branch_deleted": "branch_manually_deleted",
+}
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a round has no result. Programs read `kind`, `where` and `facts`; people read `message`, which includes the hint.
+
+    where: the path of the field that is to blame. facts: figures behind the message, in the units that their names end in.
+    """
+
+    kind: FailureKind
+    message: str
+    where: str | None = None
+    hint: str | None = None
+    facts: Mapping[str, Fact] = field(default_factory=dict)
+
+    @property
+    def status(self) -> RoundStatus:
+        return _STATUSES.get(self.kind, "compile_error")
+
+    def metrics(self) -> dict[str, Any]:
+        """The fields of RoundMetrics that record it."""
+        return {
+            "status": self.status,
+            "status_reason": self.message,
+            "failure_kind": self.kind,
+            "failure_where": self.where,
+            "failure_hint": self.hint,
+            "failure_facts": dict(self.facts) or None,
+        }
 
 
 def canonical_fork(fork_from: str | Sequence[str]) -> str:
@@ -106,6 +188,10 @@ class RoundMetrics(BaseModel):
     LERs are fractions of shots with any observable wrong; `delta_ler = ler_plain_classical - ler_predecoder`,
     so a gain is positive. `delta_vs_parent` is measured at training time and guides the search only.
     A loss that diverged is None, never NaN.
+
+    Programs read `failure_*` and `training_*` fields; `status_reason` and `training_note` say the same to people. Metrics
+    of older rounds lack these fields, and then nothing but the status is known. `training_kept_step`: 0 is the
+    untrained start, None where nothing was trained.
     """
 
     model_config = ConfigDict(extra="ignore", allow_inf_nan=False)
@@ -152,6 +238,14 @@ class RoundMetrics(BaseModel):
     training_profile: str | None = None
     training_note: str | None = None
     conflicting_files: list[str] | None = None
+    # additions: why a round failed and how its training ended, as data
+    failure_kind: FailureKind | None = None
+    failure_where: str | None = None
+    failure_hint: str | None = None
+    failure_facts: dict[str, Fact] | None = None
+    training_stopped: TrainingStop | None = None
+    training_kept_step: int | None = Field(default=None, ge=0)
+    training_steps_planned: int | None = Field(default=None, ge=0)
 
     @model_validator(mode="after")
     def _interval_is_ordered(self) -> Self:

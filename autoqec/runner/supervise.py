@@ -1,7 +1,7 @@
 """`run_round`: one round in a process of its own, so that a hang, an out-of-memory kill or hostile code is only a status.
 
-Tier-2 configs hold code. Their process runs inside the strongest sandbox tier that holds on this machine, with the round's
-folder as the only place it can write; where no tier holds, the round is refused.
+Tier-2 configs hold code. Their process runs in the strongest sandbox that works on this machine, with the round's folder as
+the only place it can write; where no sandbox works, the round is refused.
 
 The round's folder is locked meanwhile, for as long as that process lives: it ends when this one does.
 """
@@ -16,7 +16,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import yaml
 
@@ -30,8 +30,9 @@ from autoqec.io.locks import locked
 from autoqec.io.scratch import scratch_folder
 from autoqec.io.validate import load_model, validate_model
 from autoqec.layout import RoundDir
+from autoqec.runner.failure_kinds import failure_of
 from autoqec.runner.safety import Safety
-from autoqec.runner.schema import RoundMetrics, RunnerConfig
+from autoqec.runner.schema import Failure, RoundMetrics, RunnerConfig
 from autoqec.sandbox.kernel_cache import copy_kernels, kernels_for
 from autoqec.sandbox.tiers import strongest
 
@@ -52,7 +53,7 @@ def run_round(
 
     Raises:
         RunnerCallPathError: `code_cwd` is set. Edited modules need a process that starts in their worktree.
-        InputError: the round says where it comes from, and not all of it.
+        InputError: the round's origin is given in part.
     """
     if config.code_cwd is not None and Path(config.code_cwd).resolve() != Path.cwd().resolve():
         raise RunnerCallPathError(
@@ -80,12 +81,12 @@ def run_round(
     return metrics
 
 
-def refuse_round(config: RunnerConfig, reason: str, *, commit_sha: str | None = None) -> RoundMetrics:
-    """A round whose config is none: nothing runs, and its metrics say why. A folder with a trained checkpoint stays as it is."""
+def refuse_round(config: RunnerConfig, error: AutoQECError, *, commit_sha: str | None = None) -> RoundMetrics:
+    """A round whose config is invalid: nothing runs, and its metrics say why. A folder with a trained checkpoint stays as it is."""
     check_origin(config)
     _check_commit(config, commit_sha)
     files = RoundDir(config.round_dir)
-    metrics = _with_provenance(_failed("compile_error", reason), config, commit_sha)
+    metrics = _with_provenance(_failed(failure_of(error, "config_invalid")), config, commit_sha)
     files.path.mkdir(parents=True, exist_ok=True)
     with locked(files.lock):
         if not files.checkpoint.exists():
@@ -94,7 +95,7 @@ def refuse_round(config: RunnerConfig, reason: str, *, commit_sha: str | None = 
 
 
 def check_origin(config: RunnerConfig) -> None:
-    """What a round says about where it comes from has to reach its metrics: a part of it alone is refused."""
+    """The origin of a round has to reach its metrics: a part of it alone is refused."""
     of_worktree = ("code_cwd", "branch", "fork_from", "compose_mode")
     given = [name for name in of_worktree if getattr(config, name) is not None]
     if given and config.round_attempt_id is None:
@@ -125,7 +126,7 @@ def write_metrics(files: RoundDir, metrics: RoundMetrics) -> None:
 
 
 def metrics_of_attempt(files: RoundDir, attempt: str | None) -> RoundMetrics | None:
-    """What a process left that trained this attempt to its end. One that was killed is taken up again."""
+    """What a process left that trained this attempt to its end. One that was killed is resumed."""
     if attempt is None or not files.metrics.exists():
         return None
     try:
@@ -148,7 +149,7 @@ def _supervised(
     try:
         dsl = validate_model(config.predecoder_config, PredecoderDSL, where=str(files.config))
     except AutoQECError as error:
-        return _failed("compile_error", str(error))
+        return _failed(failure_of(error, "config_invalid"))
     variables = child_environment("PYTHONPATH")
     job: dict[str, Any] = {
         "config": config.model_dump(mode="json"),
@@ -165,9 +166,9 @@ def _supervised(
         if dsl.tier == "2":
             tier = strongest()
             if not tier.confines:
-                return _failed(
-                    "compile_error", "tier-2 code needs a sandbox, and none holds here: see autoqec doctor"
-                )
+                hint = "see autoqec doctor"
+                message = f"tier-2 code needs a sandbox, and no sandbox works on this machine: {hint}"
+                return _failed(Failure("no_sandbox", message, hint=hint))
             package = Path(__file__).resolve().parents[2]
             command = tier.wrap(
                 command,
@@ -182,15 +183,10 @@ def _supervised(
             job["confined"] = True
         job["result"] = str(result)
         job_file.write_text(json.dumps(job))
-        reason = _wait(command, variables, safety.wall_clock_s, files, lock, show_progress=show_progress)
+        failure = _wait(command, variables, safety.wall_clock_s, files, lock, show_progress=show_progress)
         if result.exists():
             return RoundMetrics.model_validate_json(result.read_text())
-        return _failed("killed_by_safety" if reason.kill else "train_error", reason.text)
-
-
-class _Reason:
-    def __init__(self, text: str, *, kill: bool) -> None:
-        self.text, self.kill = text, kill
+        return _failed(failure)
 
 
 def _wait(
@@ -201,9 +197,13 @@ def _wait(
     lock: int,
     *,
     show_progress: bool,
-) -> _Reason:
+) -> Failure:
     """Runs the child in its own process group and kills the whole group at the deadline. Its standard input stays open
-    for as long as this process lives, and the lock is held for as long as the child does."""
+    for as long as this process lives, and the lock is held for as long as the child does.
+
+    Returns:
+        Why there is no result, should there be none.
+    """
     with files.output.open("wb") as output:
         process = subprocess.Popen(
             command,
@@ -217,26 +217,35 @@ def _wait(
         try:
             process.wait(timeout=deadline)
         except subprocess.TimeoutExpired:
-            return _Reason(f"the round ran past its wall-clock limit of {deadline:g} s", kill=True)
+            message = f"the round ran past its wall-clock limit of {deadline:g} s"
+            return Failure("wall_clock", message, facts={"limit_s": deadline})
         except KeyboardInterrupt:
-            return _Reason("interrupted; run the same command again to resume", kill=True)
+            hint = "run the same command again to resume"
+            return Failure("interrupted", f"interrupted; {hint}", hint=hint)
         finally:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
             process.stdin.close()  # type: ignore[union-attr]
+    code = process.returncode
+    if code == -signal.SIGKILL:
+        hint = "lower training.batch_size"
+        message = f"the process was killed, most likely out of memory: {hint}"
+        return Failure("out_of_memory", message, "training.batch_size", hint, {"certain": False})
     tail = files.output.read_text(errors="replace").strip().splitlines()[-1:] or ["no output"]
-    if process.returncode == -signal.SIGKILL:
-        return _Reason(
-            "the process was killed, most likely out of memory: lower training.batch_size", kill=True
-        )
-    return _Reason(
-        f"the process ended with code {process.returncode}: {tail[0][:300]}", kill=process.returncode < 0
-    )
+    message = f"the process ended with code {code}: {tail[0][:300]}"
+    return ended_with(code, message)
 
 
-def _failed(status: Literal["compile_error", "train_error", "killed_by_safety"], reason: str) -> RoundMetrics:
-    return RoundMetrics(status=status, status_reason=reason)
+def ended_with(code: int, message: str) -> Failure:
+    """Of a process that left no metrics. code: negative for a signal, as subprocess has it."""
+    if code < 0:
+        return Failure("killed", message, facts={"signal": -code})
+    return Failure("unknown", message, facts={"exit_code": code})
+
+
+def _failed(failure: Failure) -> RoundMetrics:
+    return RoundMetrics.model_validate(failure.metrics())
 
 
 def _with_provenance(metrics: RoundMetrics, config: RunnerConfig, commit_sha: str | None) -> RoundMetrics:
@@ -275,4 +284,5 @@ def _manifest(files: RoundDir, config: RunnerConfig, env: Environment) -> dict[s
         "seed": config.seed,
         "training_profile": config.training_profile,
         "invocation_argv": config.invocation_argv,
+        "commit_message": config.commit_message,
     }

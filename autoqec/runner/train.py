@@ -16,7 +16,9 @@ from torch import Tensor
 
 from autoqec.decoders.modules.predecoders import ProblemPredecoder
 from autoqec.io import atomic
+from autoqec.runner.failure_kinds import RoundFailed
 from autoqec.runner.objective import Objective
+from autoqec.runner.schema import Failure, TrainingStop
 
 WARMUP = 0.05
 CLIP = 1.0
@@ -24,10 +26,6 @@ EMA_DECAY = 0.998
 
 Select = Callable[[ProblemPredecoder], float]
 """The score of a training state, smaller is better: failures on the selection shots."""
-
-
-class TrainingError(Exception):
-    """Training cannot go on; the message says why and what to change."""
 
 
 @dataclass
@@ -45,7 +43,7 @@ class TrainingReport:
     untrained_score: float | None = None
     seconds: float = 0.0
     earlier_s: float = 0.0
-    stopped: str = "all steps done"
+    stopped: TrainingStop = "all_steps"
 
     def mean_of_last(self, count: int) -> float | None:
         last = self.losses[-count:]
@@ -86,9 +84,12 @@ def train(
     state_path: Path,
     progress: Callable[[int, int, float], None] | None = None,
 ) -> TrainingReport:
-    """Trains `module` in place and leaves the best state in it. Killed and called again, it goes on where it was.
+    """Trains `module` in place and leaves the best state in it. Killed and called again, it resumes where it was.
 
     The state is a function of the module's start, the objective and the schedule: every step draws from its own seeds.
+
+    Raises:
+        RoundFailed: the loss was not finite in too many steps.
     """
     optimiser = torch.optim.AdamW(module.parameters(), lr=schedule.learning_rate, weight_decay=0.0)
     ema = {name: value.detach().clone() for name, value in module.state_dict().items()}
@@ -108,7 +109,7 @@ def train(
     with log.open("a") as file:
         for step in range(first, schedule.steps):
             if report.seconds + time.monotonic() - start > schedule.seconds:
-                report.stopped = f"time budget of {schedule.seconds:g} s used up after {step} steps"
+                report.stopped = "time_budget"
                 break
             for group in optimiser.param_groups:
                 group["lr"] = learning_rate(step, schedule)
@@ -119,9 +120,7 @@ def train(
             if not math.isfinite(loss) or not bool(torch.isfinite(norm)):
                 bad += 1
                 if bad > max(3, schedule.nan_rate * schedule.steps):
-                    raise TrainingError(
-                        f"the loss was NaN or infinite in {bad} of {step + 1} steps: lower learning_rate"
-                    )
+                    raise _not_finite(bad, step + 1)
                 continue
             optimiser.step()
             _update(ema, module, step)
@@ -139,7 +138,7 @@ def train(
                     report.kept_score, report.kept_step = score, step + 1
                     best = {name: value.clone() for name, value in ema.items()}
                 elif stale >= schedule.patience:
-                    report.stopped = f"{stale} evaluations in a row were worse than the best"
+                    report.stopped = "patience"
                     break
             if time.monotonic() - saved >= schedule.save_seconds:
                 saved = time.monotonic()
@@ -151,10 +150,18 @@ def train(
     return report
 
 
+def _not_finite(bad: int, steps: int) -> RoundFailed:
+    hint = "lower learning_rate"
+    message = f"the loss was NaN or infinite in {bad} of {steps} steps: {hint}"
+    return RoundFailed(
+        Failure("nan_loss", message, "training.learning_rate", hint, {"bad_steps": bad, "steps": steps})
+    )
+
+
 def is_kept(score: float, report: TrainingReport) -> bool:
     """Whether a later state takes the place of the one that is kept.
 
-    It does if it is no worse than the best within the noise of a failure count: the least of a dozen noisy scores is more
+    It does if it is not worse than the best within the noise of a failure count: the minimum of a dozen noisy scores is more
     often luck than merit, and a schedule that anneals makes later states better. The untrained state only gives way to less.
     """
     return score <= _level(report.least_score) and score < (report.untrained_score or math.inf)
@@ -166,6 +173,7 @@ def _level(least: float) -> float:
 
 
 def _update(ema: dict[str, Tensor], module: ProblemPredecoder, step: int) -> None:
+    """Not torch's `AveragedModel`: it would copy the first state, count updates instead of steps, and average integers."""
     decay = min(EMA_DECAY, (1 + step) / (10 + step))
     with torch.no_grad():
         for name, value in module.state_dict().items():

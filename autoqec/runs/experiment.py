@@ -27,7 +27,7 @@ from autoqec.io.jsonl import Row
 from autoqec.io.locks import locked
 from autoqec.io.validate import validate_model
 from autoqec.layout import ExperimentDir
-from autoqec.runner.schema import RoundMetrics, RunnerConfig
+from autoqec.runner.schema import Failure, FailureKind, RoundMetrics, RunnerConfig
 from autoqec.runner.supervise import metrics_of_attempt, write_metrics
 from autoqec.runs import fork_graph
 from autoqec.runs.compose import check_composition
@@ -223,10 +223,10 @@ class RoundLifecycle:
         self.worktree.remove()
         self._file.close()
 
-    def abandon(self, reason: str) -> None:
+    def abandon(self, reason: str, kind: FailureKind = "given_up") -> None:
         """Ends a round that got no config that can be trained: a row, and no branch."""
         if self.journal.commit_sha is None and self.journal.row is None:
-            self._end(refused_row(self.journal, reason))
+            self._end(refused_row(self.journal, Failure(kind, reason)))
 
     def complete(
         self, config: dict[str, Any] | None = None, *, runner: Runner | None = None, **outcome: Any
@@ -315,7 +315,9 @@ class RoundLifecycle:
         if not bad:
             return None
         reason = f"the branch changes what a round may not change: {', '.join(bad)}"
-        metrics = failed_metrics(config, "compile_error", reason, commit=commit)
+        metrics = failed_metrics(
+            config, commit, Failure("out_of_scope", reason, facts={"paths": ", ".join(bad)})
+        )
         write_metrics(self.files, metrics)
         return metrics
 

@@ -168,6 +168,7 @@ class _Reconciliation:
         origin = self._origin(name, tip)
         return {
             "status": "orphaned_branch",
+            "failure_kind": "orphaned_branch",
             "status_reason": f"branch {name} was not in history; it is kept as {moved}",
             "branch": moved,
             "commit_sha": origin.get("commit_sha") or tip,
@@ -241,6 +242,7 @@ class _Reconciliation:
         attempt, known = row["round_attempt_id"], row["reconcile_id"]
         return {
             "status": "branch_manually_deleted",
+            "failure_kind": "branch_deleted",
             "status_reason": reason,
             "branch": branch,
             "commit_sha": None,

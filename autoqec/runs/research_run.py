@@ -155,7 +155,8 @@ class Steps:
         """Ends a round if a role's failure is on record for it; a killed process may have come no further than that."""
         said = lifecycle.journal.details.get("role_failure")
         if said is not None:
-            lifecycle.abandon(f"the {said['role']} gave no answer ({said['kind']}): {said['reason']}")
+            reason = f"the {said['role']} gave no answer ({said['kind']}): {said['reason']}"
+            lifecycle.abandon(reason, "role_failed")
         return said is not None
 
     def code(
@@ -182,7 +183,7 @@ class Steps:
                 lifecycle.note(sent_back=repeat)
                 return "duplicate", repeat
             lifecycle.note(dsl_config=canonical_dict(dsl), config_hash=canonical_hash(dsl))
-            lifecycle.abandon(f"skipped: {repeat}")
+            lifecycle.abandon(f"skipped: {repeat}", "repeat")
             return "skipped", repeat
         lifecycle.note(
             coder=said.model_dump(mode="json"), origin={**(details.get("origin") or {}), **(origin or {})}
@@ -196,7 +197,7 @@ class Steps:
             self._check_cost(lifecycle)
             lifecycle.commit()
         except InputError as error:  # what stands in the worktree is no config
-            lifecycle.abandon(str(error))
+            lifecycle.abandon(str(error), "config_invalid")
             return "refused", str(error)
         return "committed", None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from autoqec.io.jsonl import Row
-from autoqec.runner.schema import RoundMetrics, canonical_fork
+from autoqec.runner.schema import Failure, RoundMetrics, canonical_fork
 from autoqec.runs.journal import Journal
 from autoqec.runs.names import BASELINE
 from autoqec.runs.worktrees import ComposeConflict
@@ -28,18 +28,17 @@ def round_row(journal: Journal, metrics: RoundMetrics, history: Sequence[Row]) -
 
 def conflict_row(journal: Journal, conflict: ComposeConflict) -> Row:
     metrics = RoundMetrics(
-        status="compose_conflict",
-        status_reason=conflict.what,
+        **Failure("compose_conflict", conflict.what).metrics(),
         conflicting_files=conflict.files,
         round_attempt_id=journal.round_attempt_id,
     )
     return {**metrics.model_dump(mode="json"), **_origin(journal)}
 
 
-def refused_row(journal: Journal, reason: str) -> Row:
+def refused_row(journal: Journal, failure: Failure) -> Row:
     """The row of a round that never had a config to commit."""
     return {
-        **RoundMetrics(status="compile_error", status_reason=reason).model_dump(mode="json"),
+        **RoundMetrics(**failure.metrics()).model_dump(mode="json"),
         **_origin(journal),
     }
 

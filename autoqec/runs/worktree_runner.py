@@ -5,9 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
-from typing import Literal
 
 from autoqec.errors import AutoQECError, InputError
 from autoqec.io import processes
@@ -17,8 +15,8 @@ from autoqec.io.scratch import scratch_folder
 from autoqec.io.strict_yaml import parse_json
 from autoqec.io.validate import validate_model
 from autoqec.layout import ExperimentDir, RoundDir, RunDir
-from autoqec.runner.schema import RoundMetrics, RunnerConfig
-from autoqec.runner.supervise import write_metrics
+from autoqec.runner.schema import Failure, RoundMetrics, RunnerConfig
+from autoqec.runner.supervise import ended_with, write_metrics
 from autoqec.runs.names import parse_branch
 
 Runner = Callable[[RunnerConfig], RoundMetrics]
@@ -54,26 +52,24 @@ class SubprocessRunner:
                 guard=RunDir(files.path.parent).guard(name.round),
             )
         if ended.past_deadline:
-            reason = f"the round's processes ran past {self.wall_clock_s + self.grace_s:g} s and were killed"
-            return self._failed(config, files, "killed_by_safety", reason)
+            limit_s = self.wall_clock_s + self.grace_s
+            message = f"the round's processes ran past {limit_s:g} s and were killed"
+            return self._failed(config, files, Failure("wall_clock", message, facts={"limit_s": limit_s}))
         if ended.code in (0, 1):
             try:
                 data = parse_json(ended.stdout.decode(errors="replace"), where="run-round --json")
                 metrics = validate_model(data, RoundMetrics, where="run-round --json")
                 if metrics.round_attempt_id != config.round_attempt_id:
-                    raise InputError(
-                        f"speaks of attempt {metrics.round_attempt_id}", where="run-round --json"
-                    )
+                    raise InputError(f"is about attempt {metrics.round_attempt_id}", where="run-round --json")
                 return metrics
             except AutoQECError as error:
-                return self._failed(config, files, "train_error", str(error))
-        said = ended.stderr.decode(errors="replace").strip() or "no message"
+                return self._failed(config, files, Failure("untrusted_metrics", str(error)))
+        text = ended.stderr.decode(errors="replace").strip() or "no message"
         if ended.code == InputError.exit_code:
-            return self._failed(config, files, "compile_error", said[-600:])
-        last = said.splitlines()[-1][:300]
-        kill = ended.code < 0
-        status: Literal["killed_by_safety", "train_error"] = "killed_by_safety" if kill else "train_error"
-        return self._failed(config, files, status, f"run-round ended with code {ended.code}: {last}")
+            return self._failed(config, files, Failure("input_refused", text[-600:]))
+        last = text.splitlines()[-1][:300]
+        message = f"run-round ended with code {ended.code}: {last}"
+        return self._failed(config, files, ended_with(ended.code, message))
 
     def command(self, config: RunnerConfig) -> list[str]:
         """The command line of a round; it starts in the worktree, which is on PYTHONPATH."""
@@ -99,31 +95,18 @@ class SubprocessRunner:
             *("--", config.env_yaml_path or config.env_name, str(path), config.round_dir),
         ]
 
-    def _failed(
-        self,
-        config: RunnerConfig,
-        files: RoundDir,
-        status: Literal["killed_by_safety", "compile_error", "train_error"],
-        reason: str,
-    ) -> RoundMetrics:
-        """A round whose process could not speak for itself still has its metrics."""
-        metrics = failed_metrics(config, status, reason, commit=checked_out(Path(config.code_cwd or "")))
+    def _failed(self, config: RunnerConfig, files: RoundDir, failure: Failure) -> RoundMetrics:
+        """A round whose process left no metrics still has some."""
+        metrics = failed_metrics(config, checked_out(Path(config.code_cwd or "")), failure)
         write_metrics(files, metrics)
         return metrics
 
 
-def failed_metrics(
-    config: RunnerConfig,
-    status: Literal["killed_by_safety", "compile_error", "train_error"],
-    reason: str,
-    *,
-    commit: str | None = None,
-) -> RoundMetrics:
+def failed_metrics(config: RunnerConfig, commit: str | None, failure: Failure) -> RoundMetrics:
     """commit: of the round's code; a branch is named together with it or not at all."""
     log = RoundDir(config.round_dir).train_log
     return RoundMetrics(
-        status=status,
-        status_reason=reason,
+        **failure.metrics(),
         round_attempt_id=config.round_attempt_id,
         branch=None if commit is None else config.branch,
         commit_sha=commit,
@@ -140,18 +123,21 @@ def failed_metrics(
 def believable(metrics: RoundMetrics, config: RunnerConfig, commit: str) -> RoundMetrics:
     """The metrics as the round's process gave them, unless they name files, a commit or a status that it cannot have.
 
-    That process ran the branch's code: what it says is checked before it is recorded.
+    That process ran the branch's code: its metrics are checked before they are recorded.
     """
     files = RoundDir(config.round_dir)
-    failed = partial(failed_metrics, config, "train_error", commit=commit)
+
+    def failed(message: str) -> RoundMetrics:
+        return failed_metrics(config, commit, Failure("untrusted_metrics", message))
+
     for path, own in (
         (metrics.checkpoint_path, files.checkpoint),
         (metrics.training_log_path, files.train_log),
     ):
         if path is not None and (Path(path) != own or own.is_symlink() or not own.is_file()):
-            return failed(f"the round names {path}, which is no {own.name} of its own")
+            return failed(f"the round names {path}, which is not its own {own.name}")
     if metrics.status not in ("ok", "killed_by_safety", "compile_error", "train_error"):
-        return failed(f"the round says of itself that it is {metrics.status}")
+        return failed(f"the round reports the status {metrics.status}")
     if metrics.status == "ok" and metrics.checkpoint_path is None:
         return failed("the round says that it is ok and has no checkpoint")
     if (metrics.branch, metrics.commit_sha) not in ((None, None), (config.branch, commit)):

@@ -26,7 +26,8 @@ from autoqec.envs.environment import Environment
 from autoqec.envs.load import load_env
 from autoqec.io.strict_yaml import dump_yaml
 from autoqec.runner.execute import Round
-from autoqec.runner.train import TrainingError
+from autoqec.runner.failure_kinds import RoundFailed
+from autoqec.runner.schema import Failure
 
 PROBLEMS = {"surface_d3_depol": 0.005, "bb72_capacity": 0.06}
 Config = dict[str, Any]
@@ -242,7 +243,7 @@ def training_of(config: Config, tmp_path: Any, monkeypatch: pytest.MonkeyPatch) 
         caught.append(
             (schedule.steps, schedule.per_epoch, schedule.learning_rate, loss, float(gradient.norm()))
         )
-        raise TrainingError("seen enough")
+        raise RoundFailed(Failure("training_failed", "seen enough"))
 
     def in_process(config: Any, env: Any, safety: Any, **_: Any) -> Any:
         return Round(config, small, safety).run()

@@ -59,7 +59,8 @@ def training(**changes) -> dict:
 @pytest.fixture(scope="module")
 def done(tmp_path_factory) -> tuple[Path, RoundMetrics]:
     folder = tmp_path_factory.mktemp("round")
-    return folder, run_round(config(folder), small_env())
+    wanted = config(folder).model_copy(update={"commit_message": "Try a thing"})
+    return folder, run_round(wanted, small_env())
 
 
 def test_a_round_leaves_its_files_and_true_metrics(done) -> None:
@@ -78,8 +79,13 @@ def test_a_round_leaves_its_files_and_true_metrics(done) -> None:
     assert metrics.delta_ler == pytest.approx(metrics.ler_plain_classical - metrics.ler_predecoder)
     assert metrics.delta_ler_ci_low < metrics.delta_ler < metrics.delta_ler_ci_high
     assert metrics.per_p[0]["shots"] == 4000
+    assert metrics.failure_kind is None
+    assert metrics.training_stopped in ("all_steps", "patience")
+    assert metrics.training_steps_planned == 2000 // 64
+    assert f"kept step {metrics.training_kept_step} of" in metrics.training_note
     assert yaml.safe_load((folder / "config.yaml").read_text()) == CONFIG
     manifest = json.loads((folder / "artifact_manifest.json").read_text())
+    assert manifest["commit_message"] == "Try a thing"
     assert set(manifest["artifacts"]) == {"config.yaml", "train.log", "checkpoint.pt", "metrics.json"}
 
 
@@ -89,6 +95,7 @@ def test_a_round_over_both_budgets_runs_and_is_marked(tmp_path: Path) -> None:
     env = Environment(env.spec.model_copy(update={"constraints": tight}), root=env.root)
     metrics = run_round(config(tmp_path, **training(epochs=0)), env)
     assert metrics.status == "ok", metrics.status_reason
+    assert (metrics.training_stopped, metrics.training_kept_step) == ("no_epochs", None)
     assert metrics.over_budget == [
         f"flops_per_syndrome {metrics.flops_per_syndrome} > 1000",
         f"n_params {metrics.n_params} > 1",
@@ -126,17 +133,17 @@ def test_seeds_determine_the_round(done, tmp_path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "status", "reason"),
+    ("changes", "status", "kind", "reason"),
     [
-        ({"neural_bp": {"iterations": 0}}, "compile_error", "iterations"),
-        ({"type": "gnn"}, "compile_error", "gnn"),
-        (training(learning_rate=1e30), "train_error", "learning_rate"),
-        (training(batch_size=10**9), "killed_by_safety", "batch_size"),
+        ({"neural_bp": {"iterations": 0}}, "compile_error", "config_invalid", "iterations"),
+        ({"type": "gnn"}, "compile_error", "config_invalid", "gnn"),
+        (training(learning_rate=1e30), "train_error", "nan_loss", "learning_rate"),
+        (training(batch_size=10**9), "killed_by_safety", "memory_estimate", "batch_size"),
     ],
 )
-def test_failures_are_statuses_with_reasons(tmp_path, changes, status, reason) -> None:
+def test_failures_are_statuses_with_kinds_and_reasons(tmp_path, changes, status, kind, reason) -> None:
     metrics = run_round(config(tmp_path, **changes), small_env())
-    assert metrics.status == status
+    assert (metrics.status, metrics.failure_kind) == (status, kind)
     assert reason in metrics.status_reason
     assert metrics.checkpoint_path is None
     assert RoundMetrics.model_validate_json((tmp_path / "metrics.json").read_text()).status == status
@@ -145,6 +152,7 @@ def test_failures_are_statuses_with_reasons(tmp_path, changes, status, reason) -
 def test_a_round_past_its_deadline_is_killed(tmp_path) -> None:
     metrics = run_round(config(tmp_path, **training(epochs=10_000)), small_env(), Safety(wall_clock_s=8))
     assert metrics.status == "killed_by_safety"
+    assert (metrics.failure_kind, metrics.failure_facts) == ("wall_clock", {"limit_s": 8.0})
     assert "8 s" in metrics.status_reason
 
 
@@ -169,6 +177,7 @@ def test_a_process_that_the_system_kills_is_a_status(tmp_path) -> None:
     metrics = run_round(config(tmp_path, **training(epochs=10_000)), small_env(), Safety(wall_clock_s=120))
     killer.join()
     assert metrics.status == "killed_by_safety"
+    assert (metrics.failure_kind, metrics.failure_facts) == ("out_of_memory", {"certain": False})
     assert "memory" in metrics.status_reason
 
 
@@ -217,7 +226,7 @@ def test_hard_flips_report_what_they_leave_to_the_backend(tmp_path) -> None:
     assert metrics.hard_flip["backend_speedup"] > 0
 
 
-def test_a_killed_training_goes_on_where_it_was(tmp_path) -> None:
+def test_a_killed_training_resumes_where_it_was(tmp_path) -> None:
     """Stopped at any step and called again, training ends in the very weights of one that was never stopped."""
     problem = small_env().problem(0.01)
     sampler = FaultSampler([problem], "cpu")
@@ -282,7 +291,7 @@ CUSTOM = {
 }
 
 
-@pytest.mark.skipif(not strongest().confines, reason="no sandbox tier holds on this machine")
+@pytest.mark.skipif(not strongest().confines, reason="no sandbox works on this machine")
 def test_tier_2_trains_inside_the_sandbox(tmp_path) -> None:
     cfg = RunnerConfig(env_name="x", predecoder_config=CUSTOM, round_dir=str(tmp_path / "r"))
     metrics = run_round(cfg, small_env(), Safety(wall_clock_s=300))
@@ -293,6 +302,7 @@ def test_tier_2_trains_inside_the_sandbox(tmp_path) -> None:
     )
     refused = run_round(cfg.model_copy(update={"predecoder_config": hostile}), small_env())
     assert refused.status == "compile_error"
+    assert (refused.failure_kind, refused.failure_where) == ("code_refused", "gnn.message_fn")
     assert "line 2" in refused.status_reason
 
 

@@ -11,6 +11,8 @@ import torch
 from autoqec.decoders.compiler import compile_predecoder
 from autoqec.decoders.dsl_schema import PredecoderDSL
 from autoqec.envs.load import load_env
+from autoqec.runner.failure_kinds import RoundFailed
+from autoqec.runner.objective import Objective
 from autoqec.runner.train import Schedule, TrainingReport, train
 
 CONFIG = {"type": "neural_bp", "output_mode": "soft_priors", "neural_bp": {"iterations": 2}}
@@ -28,7 +30,9 @@ class Nudge:
         return 1.0
 
 
-def trained(folder: Path, scores: Iterable[float], **schedule: int) -> TrainingReport:
+def trained(
+    folder: Path, scores: Iterable[float], objective: Objective | None = None, **schedule: int
+) -> TrainingReport:
     """A training whose states score as the test says; the first score is the untrained one's."""
     left = iter(scores)
     module = compile_predecoder(
@@ -36,7 +40,7 @@ def trained(folder: Path, scores: Iterable[float], **schedule: int) -> TrainingR
     )
     return train(
         module,
-        Nudge(),
+        objective or Nudge(),
         Schedule(
             **{"steps": 6, "per_epoch": 6, "evaluations": 6, **schedule}, learning_rate=1e-3, seconds=60.0
         ),
@@ -67,6 +71,20 @@ def test_training_ends_when_it_only_gets_worse(tmp_path: Path) -> None:
     report = trained(tmp_path, [100, 90, *[130] * 20], steps=20, evaluations=20, patience=4)
     assert report.steps == 5
     assert report.kept_step == 1
-    assert "worse than the best" in report.stopped
+    assert report.stopped == "patience"
     report = trained(tmp_path, [100, 90, *[92] * 20], steps=20, evaluations=20, patience=4)
     assert report.steps == report.kept_step == 20
+    assert report.stopped == "all_steps"
+
+
+def test_a_loss_that_is_not_finite_ends_the_training_with_its_figures(tmp_path: Path) -> None:
+    class Broken(Nudge):
+        def step(self, module: torch.nn.Module, step: int) -> float:
+            super().step(module, step)
+            return float("nan") if step else 1.0
+
+    with pytest.raises(RoundFailed) as caught:
+        trained(tmp_path, [100.0] * 9, Broken())
+    failure = caught.value.failure
+    assert (failure.kind, failure.where) == ("nan_loss", "training.learning_rate")
+    assert failure.facts == {"bad_steps": 4, "steps": 5}

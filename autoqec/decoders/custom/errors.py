@@ -6,10 +6,12 @@ from autoqec.errors import InputError
 
 
 class CustomCodeError(InputError):
-    """rule: the short name of the rule that failed; line: its line in the source, from 1, or None."""
+    """rule: the short name of the rule that failed; field: the path of the function in the config; line: in its source,
+    from 1, or None."""
 
     def __init__(self, rule: str, what: str, *, where: str, hint: str, line: int | None = None) -> None:
         self.rule = rule
+        self.field = where
         self.line = line
         place = where if line is None else f"{where}, line {line}"
         super().__init__(f"{rule}: {what}", where=place, hint=hint)
