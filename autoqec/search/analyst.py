@@ -12,20 +12,18 @@ A language model may add words: see `agents.words_check`.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
 from autoqec.eval.hypervolume import REFERENCE, volume
+from autoqec.runner.schema import FailureKind, RoundStatus
 from autoqec.search.proposal import Row
 
 Verdict = Literal["candidate", "ignore"]
 GAP_SHARE = 0.05
 MOVED = 0.02
 """A loss that changed by less than this share of its first value never moved."""
-
-_KEPT = re.compile(r"kept step (\d+) of (\d+)")
 
 
 @dataclass(frozen=True)
@@ -80,28 +78,22 @@ def summary(metrics: Row, front: Iterable[Row] = ()) -> str:
     plain, ours = metrics.get("ler_plain_classical"), metrics.get("ler_predecoder")
     if plain is None or ours is None:
         return "ok, but without logical error rates"
-    said = [f"LER {plain:.4g} -> {ours:.4g}"]
+    parts = [f"LER {plain:.4g} -> {ours:.4g}"]
     if metrics.get("reference_p") is not None:
-        said[0] += f" at p = {metrics['reference_p']:g}"
+        parts[0] += f" at p = {metrics['reference_p']:g}"
     low, high = metrics.get("delta_ler_ci_low"), metrics.get("delta_ler_ci_high")
     if low is not None and high is not None:
-        said.append(f"delta {plain - ours:.3g} [{low:.3g}, {high:.3g}]")
+        parts.append(f"delta {plain - ours:.3g} [{low:.3g}, {high:.3g}]")
     if ours:
-        said.append(f"ratio {plain / ours:.3g}")
+        parts.append(f"ratio {plain / ours:.3g}")
     if metrics.get("flops_per_syndrome") is not None:
-        said.append(f"{metrics['flops_per_syndrome'] / 1e6:.3g} MFLOP, {metrics.get('n_params')} parameters")
-    said.append(f"trained {metrics.get('train_wallclock_s') or 0.0:.0f} s")
+        parts.append(f"{metrics['flops_per_syndrome'] / 1e6:.3g} MFLOP, {metrics.get('n_params')} parameters")
+    parts.append(f"trained {metrics.get('train_wallclock_s') or 0.0:.0f} s")
     if metrics.get("over_budget"):
-        said.append("over budget")
+        parts.append("over budget")
     if not gains(metrics) and fills_gap(metrics, front):
-        said.append("fills a gap of the front")
-    return "; ".join(said)
-
-
-def kept_step(metrics: Row) -> int | None:
-    """The training step whose state was kept; 0 is the untrained start, None where nothing was trained."""
-    found = _KEPT.search(str(metrics.get("training_note") or ""))
-    return None if found is None or not metrics.get("train_batches_total") else int(found[1])
+        parts.append("fills a gap of the front")
+    return "; ".join(parts)
 
 
 def _moved(metrics: Row) -> float | None:
@@ -110,37 +102,36 @@ def _moved(metrics: Row) -> float | None:
     return None if not first or last is None else float(first - last) / abs(float(first))
 
 
-def _failed(status: str, *words: str) -> Callable[[Row], bool]:
-    """Of a round with this status whose reason has one of the words; without words, any reason."""
-
-    def is_so(metrics: Row) -> bool:
-        reason = str(metrics.get("status_reason") or "").lower()
-        return metrics.get("status") == status and (not words or any(word in reason for word in words))
-
-    return is_so
+def _is(status: RoundStatus) -> Callable[[Row], bool]:
+    return lambda metrics: metrics.get("status") == status
 
 
-_NOT_FINITE = "the loss was not finite: a lower learning_rate, or a normalization"
+def _failed(*kinds: FailureKind) -> Callable[[Row], bool]:
+    """Rows of older rounds have no kind: only the rules for their status apply to them."""
+    return lambda metrics: metrics.get("failure_kind") in kinds
 
 
 _RULES: tuple[tuple[Callable[[Row], bool], str], ...] = (
-    (_failed("compile_error"), "the config was refused: change what status_reason names and nothing else"),
-    (_failed("train_error", "nan"), _NOT_FINITE),
-    (_failed("killed_by_safety", "nan"), _NOT_FINITE),
-    (_failed("train_error"), "training failed: simplify the mechanism until it trains"),
-    (_failed("killed_by_safety", "memory", " gb"), "out of memory: a smaller batch_size or hidden_dim"),
-    (_failed("killed_by_safety"), "past its time: fewer epochs, iterations or layers"),
+    (_is("compile_error"), "the config was refused: change what status_reason names and nothing else"),
+    (_failed("nan_loss"), "the loss was not finite: a lower learning_rate, or a normalization"),
+    (_is("train_error"), "training failed: simplify the mechanism until it trains"),
     (
-        _failed("compose_conflict"),
+        _failed("memory_estimate", "out_of_memory"),
+        "out of memory: a smaller batch_size or hidden_dim",
+    ),
+    (_failed("wall_clock"), "past its time: fewer epochs, iterations or layers"),
+    (_is("killed_by_safety"), "killed before it ended: fewer epochs, iterations or layers"),
+    (
+        _is("compose_conflict"),
         "the parents exclude each other: compose branches that changed different options",
     ),
-    (lambda m: m.get("status") != "ok", "no result to go on from: fork from another branch"),
+    (lambda m: m.get("status") != "ok", "no result to build on: fork from another branch"),
     (
         lambda m: bool(m.get("over_budget")),
         "over budget: the same mechanism with half the iterations or width, since cost is an axis of the front",
     ),
     (
-        lambda m: kept_step(m) == 0,
+        lambda m: m.get("training_kept_step") == 0,
         "no training state beat the untrained one: another loss or a lower learning_rate, or stay untrained and cheap",
     ),
     (
@@ -152,7 +143,7 @@ _RULES: tuple[tuple[Callable[[Row], bool], str], ...] = (
         "the loss moved but the LER did not: train for the decoding outcome (backend_gap), or change the output mode",
     ),
     (
-        lambda m: "time budget" in str(m.get("training_note") or ""),
+        lambda m: m.get("training_stopped") == "time_budget",
         "training ran out of time: a cheaper mechanism, or fewer epochs that the schedule can finish",
     ),
     (

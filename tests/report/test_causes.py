@@ -18,6 +18,7 @@ from autoqec.errors import InputError
 from autoqec.layout import RoundDir
 from autoqec.report.diagnose import Diagnosis, Finding, diagnose_round
 from autoqec.report.diagnose.patch import get, options
+from autoqec.runner.schema import Failure
 from autoqec.sandbox.tiers import strongest
 
 
@@ -81,18 +82,100 @@ def test_a_learning_rate_that_gives_nan(broken) -> None:
     assert _patched(folder, found, "training.learning_rate") == 1e-3
 
 
+def _recorded(folder: Path, config: dict[str, Any], **metrics: Any) -> Diagnosis:
+    """Of a round whose files are these."""
+    files = RoundDir(folder / "round_1")
+    files.path.mkdir(exist_ok=True)
+    files.metrics.write_text(json.dumps(metrics))
+    files.config.write_text(json.dumps(config))
+    return diagnose_round(files.path)
+
+
 @pytest.mark.parametrize(
-    "reason", ["NaN rate 0.40 is above the limit of 0.01", "nan_rate=0.4 > 0.01", "40% of losses were NaNs"]
+    ("failure", "cause", "confidence"),
+    [
+        (Failure("no_sandbox", "x"), "machine_error", "high"),
+        (Failure("missing_library", "x"), "machine_error", "high"),
+        (Failure("disk_full", "x"), "machine_error", "high"),
+        (Failure("not_writable", "x"), "machine_error", "high"),
+        (Failure("gpu_error", "x"), "machine_error", "high"),
+        (Failure("backend_unfit", "x"), "wrong_backend", "high"),
+        (Failure("environment_invalid", "x"), "environment_error", "high"),
+        (Failure("config_invalid", "x"), "compile_error", "high"),
+        (Failure("out_of_scope", "x"), "compile_error", "high"),
+        (Failure("repeat", "x"), "compile_error", "high"),
+        (Failure("role_failed", "x"), "compile_error", "high"),
+        (Failure("out_of_memory", "x", facts={"certain": True}), "out_of_memory", "high"),
+        (Failure("out_of_memory", "x", facts={"certain": False}), "out_of_memory", "medium"),
+        (Failure("wall_clock", "x"), "timeout", "high"),
+        (Failure("interrupted", "x"), "killed_process", "high"),
+        (Failure("killed", "x", facts={"signal": 11}), "killed_process", "high"),
+        (Failure("nan_loss", "x"), "nan", "high"),
+        (Failure("training_failed", "x"), "unexplained", "low"),
+        (Failure("untrusted_metrics", "x"), "unexplained", "low"),
+        (Failure("unknown", "x"), "unexplained", "low"),
+    ],
 )
-def test_a_round_killed_for_its_rate_of_nan(tmp_path: Path, reason: str) -> None:
-    files = RoundDir(tmp_path / "round_1")
-    files.path.mkdir()
-    files.metrics.write_text(json.dumps({"status": "killed_by_safety", "status_reason": reason}))
-    files.config.write_text(json.dumps(training(BP, epochs=1, learning_rate=0.1)))
-    found = _root(diagnose_round(files.path), "nan")
-    assert found.confidence == "high"
-    _says(found, reason, "learning_rate = 0.1")
-    assert _patched(files.path, found, "training.learning_rate") == 1e-3
+def test_the_kind_of_a_failure_decides_its_cause(
+    tmp_path: Path, failure: Failure, cause: str, confidence: str
+) -> None:
+    diagnosis = _recorded(tmp_path, BP, **failure.metrics())
+    assert list(diagnosis.findings) == [cause]
+    assert _root(diagnosis, cause).confidence == confidence
+
+
+@pytest.mark.parametrize(
+    ("status", "cause"),
+    [
+        ("compile_error", "compile_error"),
+        ("killed_by_safety", "unexplained"),
+        ("train_error", "unexplained"),
+    ],
+)
+def test_a_record_without_a_kind_is_judged_by_its_status_alone(
+    tmp_path: Path, status: str, cause: str
+) -> None:
+    diagnosis = _recorded(tmp_path, BP, status=status, status_reason="NaN, out of memory, interrupted")
+    found = _root(diagnosis, cause)
+    assert (list(diagnosis.findings), found.confidence) == ([cause], "low")
+    _says(found, "out of memory")
+
+
+@pytest.mark.parametrize("where", ["gnn.message_fn", "gnn.message_fn.params_declared"])
+def test_only_the_custom_function_that_was_refused_is_replaced(tmp_path: Path, where: str) -> None:
+    functions = {
+        "message_fn": {
+            "type": "custom",
+            "code": "def message(x_src, x_dst, e_ij, params):\n    return x_src\n",
+        },
+        "aggregation": {
+            "type": "custom",
+            "code": "def aggregate(messages, edge_index, n_nodes, params):\n    return messages\n",
+        },
+    }
+    config = {**GNN, "gnn": {"layers": 1, "hidden_dim": 4, **functions}}
+    found = _root(
+        _recorded(tmp_path, config, **Failure("code_refused", "x", where).metrics()), "compile_error"
+    )
+    assert found.patch is not None
+    assert [change.field for change in found.patch.changes] == ["gnn.message_fn"]
+
+
+def test_a_loss_that_the_backend_cannot_train_is_replaced(tmp_path: Path) -> None:
+    failure = Failure("loss_unsupported", "x", "training.loss")
+    diagnosis = _recorded(tmp_path, training(BP, loss="backend_gap"), **failure.metrics())
+    assert _patched(tmp_path / "round_1", _root(diagnosis, "compile_error"), "training.loss") == "bce"
+
+
+def test_a_training_that_was_stopped_at_its_time_budget(tmp_path: Path) -> None:
+    (tmp_path / "round_1").mkdir()
+    (tmp_path / "round_1" / "train.log").write_text("10\t0.5\n")
+    (tmp_path / "round_1" / "checkpoint.pt").write_text("")
+    metrics = {"status": "ok", "training_stopped": "time_budget", "training_steps_planned": 100}
+    diagnosis = _recorded(tmp_path, training(BP, epochs=10), **metrics)
+    found = diagnosis.findings["timeout"]
+    _says(found, "10 steps done", "= 100")
+    assert found.confidence == "medium"
 
 
 def test_a_batch_beyond_the_memory_limit(broken) -> None:

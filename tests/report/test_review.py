@@ -14,7 +14,7 @@ from autoqec.errors import InputError
 from autoqec.eval.pareto import admit, row_of
 from autoqec.eval.schema import VerifyReport
 from autoqec.report.review import as_dict, review_run
-from autoqec.runner.schema import RoundMetrics, RunnerConfig
+from autoqec.runner.schema import Failure, RoundMetrics, RunnerConfig
 from autoqec.runs.experiment import RoundLifecycle
 from autoqec.runs.run import Proposal, Run
 from autoqec.runs.worktree_runner import failed_metrics
@@ -44,10 +44,8 @@ def runner(delta: float, *, flops: int = 10**5, params: int = 100, seconds: floa
 
 
 def out_of_memory(config: RunnerConfig) -> RoundMetrics:
-    reason = "a training batch needs about 90.0 GB and 10.0 GB may be used: lower training.batch_size"
-    metrics = failed_metrics(config, "killed_by_safety", reason).model_copy(
-        update={"train_wallclock_s": 30.0}
-    )
+    failure = Failure("memory_estimate", "too large", facts={"needed_gb": 90.0, "limit_gb": 10.0})
+    metrics = failed_metrics(config, None, failure).model_copy(update={"train_wallclock_s": 30.0})
     Path(config.round_dir, "metrics.json").write_text(metrics.model_dump_json())
     Path(config.round_dir, "config.yaml").write_text(json.dumps(config.predecoder_config))
     return metrics

@@ -10,7 +10,7 @@ from tiny_runs import changed, fake_runner, play
 
 from autoqec.layout import RoundDir
 from autoqec.report.diagnose import diagnose_run
-from autoqec.runner.schema import RoundMetrics, RunnerConfig
+from autoqec.runner.schema import Failure, RoundMetrics, RunnerConfig
 from autoqec.runs.experiment import RoundLifecycle
 from autoqec.runs.run import Proposal, Run
 from autoqec.runs.worktree_runner import failed_metrics
@@ -18,9 +18,7 @@ from autoqec.runs.worktree_runner import failed_metrics
 
 def nan_runner(config: RunnerConfig) -> RoundMetrics:
     """Leaves what a round leaves whose loss was NaN."""
-    metrics = failed_metrics(
-        config, "train_error", "the loss was NaN or infinite in 4 of 5 steps: lower learning_rate"
-    )
+    metrics = failed_metrics(config, None, Failure("nan_loss", "not finite", facts={"bad_steps": 4}))
     files = RoundDir(config.round_dir)
     files.config.write_text(json.dumps(config.predecoder_config))
     files.metrics.write_text(metrics.model_dump_json())

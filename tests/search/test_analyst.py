@@ -6,7 +6,7 @@ import pytest
 
 from autoqec.agents.schemas import AnalystResponse
 from autoqec.agents.words_check import check_words
-from autoqec.search.analyst import Analysis, analyse, fills_gap, findings, kept_step
+from autoqec.search.analyst import Analysis, analyse, fills_gap, findings
 
 GAIN = {
     "status": "ok",
@@ -22,7 +22,8 @@ GAIN = {
     "train_batches_total": 585,
     "train_loss_initial": 0.60,
     "train_loss_mean_last_epoch": 0.45,
-    "training_note": "all steps done; kept step 432 of 585 (120 failures on the selection shots, untrained 150)",
+    "training_stopped": "all_steps",
+    "training_kept_step": 432,
 }
 NULL = GAIN | {
     "ler_predecoder": 0.0121,
@@ -79,20 +80,19 @@ def test_a_cheap_round_with_an_unproven_gain_fills_a_gap_of_the_front():
 @pytest.mark.parametrize(
     ("metrics", "word"),
     [
-        ({"status": "compile_error", "status_reason": "unknown option"}, "refused"),
-        ({"status": "train_error", "status_reason": "the loss was NaN"}, "learning_rate"),
-        ({"status": "killed_by_safety", "status_reason": "nan_rate 0.40 > 0.01"}, "learning_rate"),
-        ({"status": "killed_by_safety", "status_reason": "a training batch needs 80 GB"}, "batch_size"),
-        ({"status": "killed_by_safety", "status_reason": "past its wall-clock limit"}, "fewer epochs"),
+        ({"status": "compile_error", "failure_kind": "config_invalid"}, "refused"),
+        ({"status": "train_error", "failure_kind": "nan_loss"}, "learning_rate"),
+        ({"status": "train_error", "failure_kind": "training_failed"}, "simplify"),
+        ({"status": "killed_by_safety", "failure_kind": "memory_estimate"}, "batch_size"),
+        ({"status": "killed_by_safety", "failure_kind": "out_of_memory"}, "batch_size"),
+        ({"status": "killed_by_safety", "failure_kind": "wall_clock"}, "past its time"),
+        ({"status": "killed_by_safety", "failure_kind": "interrupted"}, "killed before it ended"),
         ({"status": "compose_conflict"}, "different options"),
         (GAIN | {"over_budget": ["n_params 300000 > 200000"]}, "over budget"),
-        (GAIN | {"training_note": "no better state; kept step 0 of 585 (150 failures)"}, "untrained"),
+        (GAIN | {"training_kept_step": 0}, "untrained"),
         (NULL | {"train_loss_mean_last_epoch": 0.599}, "never moved"),
         (NULL, "loss moved but the LER did not"),
-        (
-            GAIN | {"training_note": "time budget of 480 s used up after 9 steps; kept step 9 of 9 (1)"},
-            "out of time",
-        ),
+        (GAIN | {"training_stopped": "time_budget"}, "out of time"),
         (GAIN | {"train_batches_total": 0, "train_loss_initial": None}, "without any training"),
         (GAIN, "train it longer"),
         (NULL | {"train_loss_initial": None, "train_batches_total": 0}, "another type"),
@@ -103,10 +103,16 @@ def test_the_seed_names_what_stands_out(metrics, word):
     assert analyse(metrics).next_hypothesis_seed == next(findings(metrics))
 
 
-def test_the_kept_step_is_read_only_where_something_was_trained():
-    assert kept_step(GAIN) == 432
-    assert kept_step({"training_note": "epochs: 0", "train_batches_total": 0}) is None
-    assert kept_step({}) is None
+@pytest.mark.parametrize(
+    ("metrics", "word"),
+    [
+        ({"status": "compile_error", "status_reason": "the loss was NaN"}, "refused"),
+        ({"status": "train_error", "status_reason": "the loss was NaN"}, "simplify"),
+        ({"status": "killed_by_safety", "status_reason": "out of memory"}, "killed before it ended"),
+    ],
+)
+def test_a_row_without_a_kind_is_judged_by_its_status_alone(metrics, word):
+    assert word in analyse(metrics).next_hypothesis_seed
 
 
 @pytest.mark.parametrize("summary", [

@@ -1,10 +1,9 @@
-"""Everything that the files of one round say, read once, for the causes to look at."""
+"""Everything that the files of one round hold, read once, for the causes to look at."""
 
 from __future__ import annotations
 
-import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,7 +19,7 @@ from autoqec.report.diagnose.finding import Evidence, Patch
 from autoqec.report.diagnose.loss_curve import LossCurve
 from autoqec.report.diagnose.surroundings import Surroundings
 from autoqec.report.reading import Gaps, Row, is_held, json_of, quote, real, text_of, yaml_of
-from autoqec.runner.schema import RoundMetrics
+from autoqec.runner.schema import Fact, FailureKind, RoundMetrics
 from autoqec.search.analyst import gains
 
 NO_CONFIG = ("compose_conflict", "orphaned_branch", "branch_manually_deleted")
@@ -61,8 +60,14 @@ class RoundCase:
         return None if self.metrics is None else self.metrics.status
 
     @property
-    def reason(self) -> str:
-        return "" if self.metrics is None else self.metrics.status_reason or ""
+    def kind(self) -> FailureKind | None:
+        """None for a round that did not fail, and for those of older runs."""
+        return None if self.metrics is None else self.metrics.failure_kind
+
+    @property
+    def facts(self) -> Mapping[str, Fact]:
+        """The figures behind the failure; empty where there are none."""
+        return {} if self.metrics is None else self.metrics.failure_facts or {}
 
     @property
     def gains(self) -> bool:
@@ -76,7 +81,7 @@ class RoundCase:
             return None
 
     def metric(self, *names: str) -> Iterator[Evidence]:
-        """What the metrics say of these fields, where they say anything."""
+        """These fields of the metrics, where they have a value."""
         figures = self.figures
         for name in names:
             if (value := figures.get(name)) is not None:
@@ -106,14 +111,10 @@ class RoundCase:
                     return found
         return None
 
-    def said(self, pattern: re.Pattern[str]) -> Evidence | None:
-        """Where the reason or the output has it, the last line first."""
-        if pattern.search(self.reason):
-            return next(self.metric("status_reason"))
-        for line in range(len(self.output), 0, -1):
-            if pattern.search(self.output[line - 1]):
-                return Evidence(f"runner.log:{line}", quote(self.output[line - 1]))
-        return None
+    def tail(self, lines: int = 1) -> Iterator[Evidence]:
+        """The last lines of the output, to show."""
+        for line in range(max(len(self.output) - lines, 0), len(self.output)):
+            yield Evidence(f"runner.log:{line + 1}", quote(self.output[line]))
 
     def at_reference(self) -> Row:
         """The row of `per_p` that the headline was taken from; empty where there is none."""
@@ -125,7 +126,7 @@ class RoundCase:
         return int(real(self.at_reference().get("shots")) or 0)
 
     def artifacts_changed(self) -> list[str]:
-        """Names of files that are not what the round's manifest says it left."""
+        """Names of files that differ from what the round's manifest recorded."""
         recorded = (self.manifest or {}).get("artifacts")
         if not isinstance(recorded, dict):
             return []
