@@ -83,7 +83,7 @@ def command(
             results.append(evaluator.run(p, able, shots))
             if results[-1].interrupted:
                 break
-    level = spec.eval_protocol.bootstrap_ci
+    level = spec.eval_protocol.interval_level
     if csv_path is not None:
         atomic.write_text(csv_path, baseline_tables.sinter_csv(environment, results, able))
     if plot_path is not None:

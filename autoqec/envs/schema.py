@@ -133,14 +133,23 @@ class ConstraintsSpec(_Strict):
 
 
 class EvalProtocol(_Strict):
+    """Shots of each stage, and how results are quoted. `bootstrap_ci` is the level of every interval of an LER, a difference
+    or a ratio; the intervals themselves are score intervals, and no bootstrap runs."""
+
     min_shots_train: int = Field(default=1_000_000, gt=0)
     min_shots_val: int = Field(default=100_000, gt=0)
     min_shots_verify: int = Field(default=200_000, gt=0)
-    bootstrap_ci: float = Field(default=0.95, gt=0.0, lt=1.0)
+    bootstrap_ci: float = Field(
+        default=0.95, gt=0.0, lt=1.0, description="level of the intervals of LERs, differences and ratios"
+    )
     osd_orders_reported: list[int] = [0, 10]
     x_z_decoding: Literal["circuit", "x_only"] = "circuit"
     # addition: which detectors OSD sees in circuit-level decoding of a CSS code
     osd_bases: Literal["observable", "both"] = "observable"
+
+    @property
+    def interval_level(self) -> float:
+        return self.bootstrap_ci
 
     @field_validator("osd_orders_reported")
     @classmethod

@@ -25,6 +25,8 @@ def _head(report: VerifyReport) -> str:
         f"Anytime p = {report.p_gain:.3g} (exact McNemar as if of fixed size: {report.p_gain_exact:.3g}), "
         f"alpha = {report.alpha:.3g} ({_spending(report)})."
     )
+    if report.interval_level is not None:
+        lines[-1] += f" All intervals are at level {report.interval_level:g}."
     if report.target is not None:
         lines += ["", f"Target: {report.target.text}."]
     return "\n".join(lines)

@@ -68,6 +68,7 @@ def assemble(
         env_hash=case.env.content_hash,
         checkpoint_sha256=subject.sha256,
         reference_p=case.reference_p,
+        interval_level=case.env.spec.eval_protocol.interval_level,
         shots=head.shots,
         shots_cap=survey.sizes[1],
         alpha=share.alpha,
@@ -122,7 +123,7 @@ def _ok(guards: Mapping[str, GuardResult], *names: str) -> bool:
 
 def _paired(case: Case, p: float) -> PairedRow:
     table = case.against_plain(p)
-    level = case.env.spec.eval_protocol.bootstrap_ci
+    level = case.env.spec.eval_protocol.interval_level
     backend, model = case.tally.seconds(p, case.model())
     ratio_low, ratio_high = paired_ratio(table.b, table.c, table.both, level)
     return PairedRow(
@@ -150,7 +151,7 @@ def _paired(case: Case, p: float) -> PairedRow:
 
 def _target(case: Case, rows: Sequence[PairedRow]) -> Target:
     spec = case.env.spec
-    wanted, level = spec.constraints, spec.eval_protocol.bootstrap_ci
+    wanted, level = spec.constraints, spec.eval_protocol.interval_level
     counts = {row.p: (row.both + row.c, row.shots) for row in rows}
     return check_target(counts, target_ler=wanted.target_ler, target_p=wanted.target_p, level=level)
 
@@ -166,7 +167,7 @@ def _baselines(case: Case, survey: Survey, p: float) -> list[BaselineRow]:
             rows.append(BaselineRow(p=p, name=shown, shots=0, note=reason or "not in this bundle"))
             continue
         table = case.tally.table(p, name, case.model())
-        level = case.env.spec.eval_protocol.bootstrap_ci
+        level = case.env.spec.eval_protocol.interval_level
         cut = table.shots < case.bundle.shots(p)
         rows.append(
             BaselineRow(

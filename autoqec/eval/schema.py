@@ -155,6 +155,7 @@ class VerifyReport(BaseModel):
     env_hash: str | None = None
     checkpoint_sha256: str | None = None
     reference_p: float | None = None
+    interval_level: float | None = None
     shots: int | None = None
     shots_cap: int | None = None
     alpha: float | None = None

@@ -226,10 +226,11 @@ class RoundMetrics(BaseModel):
     delta_vs_parent: float | None = Field(default=None, ge=-1.0, le=1.0)
     parent_ler: float | None = Field(default=None, ge=0.0, le=1.0)
     train_seed: int | None = Field(default=None, ge=0)
-    # additions: where the headline numbers were taken, all p of the sweep, every baseline on the same shots at the
-    # reference p, whether the environment's target is reached, what hard flips leave for the backend, and what goes
-    # beyond the soft budgets
+    # additions: where the headline numbers were taken, the level of all intervals, all p of the sweep, every baseline on
+    # the same shots at the reference p, whether the environment's target is reached, what hard flips leave for the
+    # backend, and what goes beyond the soft budgets
     reference_p: float | None = None
+    interval_level: float | None = None
     per_p: list[dict[str, Any]] | None = None
     baselines: list[dict[str, Any]] | None = None
     target: Target | None = None

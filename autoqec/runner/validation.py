@@ -32,7 +32,7 @@ class Validation:
     ) -> None:
         self._env, self._checkpoint, self._profile = env, checkpoint, profile
         self._device, self._workers = device, workers
-        self._level = env.spec.eval_protocol.bootstrap_ci
+        self._level = env.spec.eval_protocol.interval_level
         self._ours = self._predecoder(0)
 
     def _predecoder(self, order: int) -> PredecoderFactory:
@@ -60,6 +60,7 @@ class Validation:
             "delta_ler": head["delta"],
             "delta_ler_ci_low": head["delta_low"],
             "delta_ler_ci_high": head["delta_high"],
+            "interval_level": self._level,
             "per_p": rows,
             "baselines": beside,
             "target": self._target(rows),

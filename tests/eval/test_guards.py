@@ -154,7 +154,7 @@ def scores(base: int, *, holds_code: bool = True, **failures: int) -> Any:
         against_plain=lambda p, form, shots: tally.table(p, "plain", f"0/{form}", shots),
         plain=SimpleNamespace(name="plain"),
         subject=SimpleNamespace(dsl={"type": "neural_bp"}, holds_code=holds_code),
-        env=SimpleNamespace(spec=SimpleNamespace(eval_protocol=SimpleNamespace(bootstrap_ci=0.95))),
+        env=SimpleNamespace(spec=SimpleNamespace(eval_protocol=SimpleNamespace(interval_level=0.95))),
         evidence=SimpleNamespace(decision="gain"),
     )
 

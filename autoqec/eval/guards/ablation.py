@@ -44,7 +44,7 @@ def tasks_for(case: Case, forms: Sequence[str]) -> list[Candidate]:
 
 def figures(case: Case) -> Ablation:
     """What the report says about where the gain comes from. The untrained form of a pure network is the plain backend."""
-    p, shots, level = case.reference_p, case.ablation_shots, case.env.spec.eval_protocol.bootstrap_ci
+    p, shots, level = case.reference_p, case.ablation_shots, case.env.spec.eval_protocol.interval_level
     plain = case.plain.name
     untrained = case.model(UNTRAINED) if _has_untrained(case) else plain
     table = case.tally.table
