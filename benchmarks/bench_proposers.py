@@ -30,7 +30,6 @@ from autoqec.decoders.dsl_schema import NeuralBpSpec, PredecoderDSL, canonical_d
 from autoqec.envs.environment import Environment
 from autoqec.envs.load import load_env
 from autoqec.envs.seeds import derive_seed
-from autoqec.eval.hypervolume import REFERENCE, volume
 from autoqec.io.strict_yaml import read_yaml
 from autoqec.runner.execute import Round
 from autoqec.runner.profiles import PROFILES
@@ -38,6 +37,7 @@ from autoqec.runner.safety import Safety
 from autoqec.runner.schema import RunnerConfig
 from autoqec.search import proposers
 from autoqec.search.proposal import Branch, EnvFacts, RoundContext
+from autoqec.stats.pareto import REFERENCE, volume
 
 P = 0.01
 TRAIN_SHOTS, VAL_SHOTS = 6_000, 16_000

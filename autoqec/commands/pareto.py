@@ -32,8 +32,8 @@ def command(run_dirs: tuple[Path, ...], compare: bool, plot_path: Path | None, a
     three. Dominated rounds whose gain is not lower beyond both intervals stand under a heading of their own. Runs of
     different environments are not compared: their gains are not one scale.
     """
-    from autoqec.eval.hypervolume import REFERENCE
     from autoqec.eval.pareto import read_archive
+    from autoqec.stats.pareto import REFERENCE
 
     if compare and len(run_dirs) < 2:
         raise InputError("one run cannot be compared", where="--compare", hint="give two run folders or more")

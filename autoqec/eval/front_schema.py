@@ -16,9 +16,9 @@ from pydantic import (
 )
 
 from autoqec.errors import InputError
-from autoqec.eval.dominance import Axes
 from autoqec.eval.schema import VerifyReport
 from autoqec.io.validate import validate_model
+from autoqec.stats.pareto import Axes
 
 SHA_PATTERN = r"^([0-9a-f]{40}|[0-9a-f]{64})$"
 

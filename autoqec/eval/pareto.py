@@ -16,19 +16,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from autoqec.errors import InputError
-from autoqec.eval.dominance import dominates, non_dominated
 from autoqec.eval.front_schema import ParetoRow, row_of
-from autoqec.eval.hypervolume import Reference, hypervolume, hypervolume_by_round
 from autoqec.io import atomic
 from autoqec.io.locks import locked
 from autoqec.io.validate import validate_model
 from autoqec.layout import RunDir
+from autoqec.stats.pareto import REFERENCE, Reference, dominates, non_dominated, volume
 
 __all__ = [
     "Admission",
     "Archive",
     "ParetoRow",
-    "Reference",
     "admit",
     "archive_of",
     "front",
@@ -82,6 +80,18 @@ def _clearly_beats(a: ParetoRow, b: ParetoRow) -> bool:
 
 def _rank(row: ParetoRow) -> tuple[float, int, int, str]:
     return -row.delta_vs_baseline_holdout, row.flops_per_syndrome, row.n_params, row.commit_sha
+
+
+def hypervolume(rows: Iterable[ParetoRow], reference: Reference = REFERENCE) -> float:
+    return volume(reference.box(*row.axes) for row in rows)
+
+
+def hypervolume_by_round(
+    rows: Sequence[ParetoRow], reference: Reference = REFERENCE
+) -> list[tuple[int, float]]:
+    """The hypervolume after each round. Give dominated rows as well: they counted in their time."""
+    rounds = sorted({row.round for row in rows})
+    return [(last, hypervolume((row for row in rows if row.round <= last), reference)) for last in rounds]
 
 
 @dataclass(frozen=True)

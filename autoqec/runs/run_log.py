@@ -11,13 +11,13 @@ from collections.abc import Iterator, Sequence
 from autoqec.agents.context import orchestrator_summary
 from autoqec.agents.fences import one_line
 from autoqec.agents.graph_text import gain, parents
-from autoqec.eval.dominance import non_dominated
 from autoqec.eval.pareto import ParetoRow, read_archive
 from autoqec.io import atomic
 from autoqec.runs.plan import Plan
 from autoqec.runs.run import Run
 from autoqec.runs.snapshot import seconds_of
 from autoqec.search.proposal import RoundContext, Row, short_name
+from autoqec.stats.pareto import non_dominated
 from autoqec.stats.target import Target
 
 

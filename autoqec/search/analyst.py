@@ -16,9 +16,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from autoqec.eval.hypervolume import REFERENCE, volume
 from autoqec.runner.schema import FailureKind, RoundStatus
 from autoqec.search.proposal import Row
+from autoqec.stats.pareto import REFERENCE, volume
 
 Verdict = Literal["candidate", "ignore"]
 GAP_SHARE = 0.05

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from importlib import resources
 
 from autoqec.decoders.dsl_schema import PredecoderDSL
-from autoqec.eval.dominance import Axes, non_dominated
 from autoqec.io.strict_yaml import parse_yaml
 from autoqec.io.validate import validate_model
 from autoqec.search.distance import config_of
 from autoqec.search.proposal import BASELINE, RoundContext, Row
 from autoqec.search.space import RUNGS, Flat, Space
+from autoqec.stats.pareto import Axes, non_dominated
 
 EPOCHS = "training.epochs"
 

@@ -11,10 +11,10 @@ import math
 from collections.abc import Sequence
 
 from autoqec.decoders.dsl_schema import PredecoderDSL
-from autoqec.eval.hypervolume import REFERENCE, volume
 from autoqec.search.distance import distance
 from autoqec.search.earlier_rounds import Round
 from autoqec.search.feasibility import Estimate
+from autoqec.stats.pareto import REFERENCE, volume
 
 NEAR = 0.03
 """The distance at which a round's word counts for 1/e: half of one option of fifteen."""

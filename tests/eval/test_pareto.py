@@ -10,10 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autoqec.errors import InputError
-from autoqec.eval.dominance import dominates
-from autoqec.eval.hypervolume import REFERENCE, hypervolume, hypervolume_by_round, volume
-from autoqec.eval.pareto import Archive, ParetoRow, add, archive_of, front, row_of
+from autoqec.eval.pareto import (
+    Archive,
+    ParetoRow,
+    add,
+    archive_of,
+    front,
+    hypervolume,
+    hypervolume_by_round,
+    row_of,
+)
 from autoqec.eval.schema import VerifyReport
+from autoqec.stats.pareto import REFERENCE, dominates, volume
 from autoqec.stats.target import check_target
 
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from autoqec.eval.hypervolume import REFERENCE, Point, volume
 from autoqec.report.review.rounds import Reviewed, RunRecord
+from autoqec.stats.pareto import REFERENCE, Point, volume
 
 PATIENCE = 5
 """Rounds without improvement after which a search is stuck."""
@@ -49,7 +49,7 @@ class Family:
 
 def curve(run: RunRecord) -> list[Step]:
     steps: list[Step] = []
-    verified_at = {row.round: REFERENCE.point(row) for row in run.archive.rows}
+    verified_at = {row.round: REFERENCE.box(*row.axes) for row in run.archive.rows}
     verified: list[Point] = []
     validated: list[Point] = []
     for one in run.rounds:

@@ -7,7 +7,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from autoqec.eval.hypervolume import REFERENCE
 from autoqec.report.diagnose import diagnose_run
 from autoqec.report.review import progress
 from autoqec.report.review.advice import recommendations
@@ -16,6 +15,7 @@ from autoqec.report.review.overfitting import overfitting
 from autoqec.report.review.repeats import repeats
 from autoqec.report.review.rounds import RunRecord, read_run
 from autoqec.report.review.summary import Review
+from autoqec.stats.pareto import REFERENCE
 
 
 def review_run(folder: Path, *, patience: int = progress.PATIENCE) -> Review:

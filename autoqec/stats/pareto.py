@@ -1,21 +1,39 @@
-"""Hypervolume of a front: one number for how much its members gain and how cheap they are, together.
+"""Dominance and hypervolume: the one rule by which rounds are better than others, on whatever shots their gain was measured.
 
-A member covers the box between it and the reference point: its gain in LER, times the decades of FLOPs, times
-the decades of parameters by which it is cheaper than the reference. The hypervolume is the volume of the
-union of the boxes, in units of LER x decades^2. Costs below 1 count as 1. A member beyond the reference
-covers nothing.
+Axes: gain in LER (higher is better), FLOPs per syndrome (lower), parameters (lower).
+
+A round covers the box between it and the reference point: its gain, times the decades of FLOPs, times the decades of
+parameters by which it is cheaper than the reference. The hypervolume of a front is the volume of the union of the boxes, in
+units of LER x decades^2. Costs below 1 count as 1. A round beyond the reference covers nothing.
 """
 
 from __future__ import annotations
 
 import math
 from bisect import insort
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
-from autoqec.eval.front_schema import ParetoRow
-
+Axes = tuple[float, float, float]
 Point = tuple[float, float, float]
+T = TypeVar("T")
+
+
+def dominates(a: Axes, b: Axes) -> bool:
+    """A gains no less and costs no more on both axes, and they are not the same point. A strict partial order."""
+    return a != b and a[0] >= b[0] and a[1] <= b[1] and a[2] <= b[2]
+
+
+def non_dominated(items: Iterable[T], axes: Callable[[T], Axes]) -> list[T]:
+    """The items that no other dominates, in their order."""
+    items = list(items)
+    points = [axes(item) for item in items]
+    return [
+        item
+        for item, mine in zip(items, points, strict=True)
+        if not any(dominates(other, mine) for other in points)
+    ]
 
 
 @dataclass(frozen=True)
@@ -25,9 +43,6 @@ class Reference:
     delta: float = 0.0
     flops_per_syndrome: int = 10**9
     n_params: int = 10**7
-
-    def point(self, row: ParetoRow) -> Point:
-        return self.box(row.delta_vs_baseline_holdout, row.flops_per_syndrome, row.n_params)
 
     def box(self, delta: float, flops_per_syndrome: float, n_params: float) -> Point:
         """Extent of a box along delta, decades of FLOPs and decades of parameters."""
@@ -67,15 +82,3 @@ def _area(rectangles: Sequence[tuple[float, float]]) -> float:
             area += x * (y - top)
             top = y
     return area
-
-
-def hypervolume(rows: Iterable[ParetoRow], reference: Reference = REFERENCE) -> float:
-    return volume(reference.point(row) for row in rows)
-
-
-def hypervolume_by_round(
-    rows: Sequence[ParetoRow], reference: Reference = REFERENCE
-) -> list[tuple[int, float]]:
-    """The hypervolume after each round. Give dominated rows as well: they counted in their time."""
-    rounds = sorted({row.round for row in rows})
-    return [(last, hypervolume((row for row in rows if row.round <= last), reference)) for last in rounds]
