@@ -5,7 +5,7 @@ Standard library only, in syntax that an older Python 3 can read, so that its us
 traceback. Torch goes in first and pinned: an unpinned one may bring gigabytes of GPU libraries.
 
 `.venv/autoqec-setup.json` says what was installed from which inputs. It is written as "installing" before
-anything else and as "ready" at the very end: an interrupted set-up is seen and begun again in a fresh folder.
+anything else and as "ready" at the very end: an interrupted set-up is noticed and started again in a fresh folder.
 """
 
 from __future__ import annotations

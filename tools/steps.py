@@ -14,7 +14,7 @@ TAIL_LINES = 25
 
 
 class SetupError(Exception):
-    """Set-up cannot go on: `what` happened, a `hint` what to do, and the end of the failed command's output."""
+    """Set-up cannot continue: `what` happened, a `hint` what to do, and the end of the failed command's output."""
 
     def __init__(self, what: str, *, hint: str, tail: str = "") -> None:
         super().__init__(what)
@@ -37,10 +37,10 @@ class Steps:
     def __init__(self, log: Path, *, held: Sequence[int] = ()) -> None:
         self.log = log
         self.held = tuple(held)
-        self._begun = time.monotonic()
+        self._started = time.monotonic()
 
     def say(self, text: str) -> None:
-        print(f"[{time.monotonic() - self._begun:6.1f} s] {text}", flush=True)
+        print(f"[{time.monotonic() - self._started:6.1f} s] {text}", flush=True)
 
     def attempt(
         self,
@@ -51,15 +51,15 @@ class Steps:
         failure: str = "failed",
     ) -> bool:
         """Run one command; whether it succeeded. `env` is added to the environment."""
-        begun = time.monotonic()
-        print(f"[{begun - self._begun:6.1f} s] {label} ...", end="", flush=True)
+        started = time.monotonic()
+        print(f"[{started - self._started:6.1f} s] {label} ...", end="", flush=True)
         self.log.parent.mkdir(parents=True, exist_ok=True)
         with self.log.open("ab") as log:
             log.write(f"\n$ {' '.join(map(str, argv))}\n".encode())
             log.flush()
             code = self._wait([str(part) for part in argv], log.fileno(), env)
         verdict = "done" if code == 0 else failure
-        print(f" {verdict} in {time.monotonic() - begun:.1f} s", flush=True)
+        print(f" {verdict} in {time.monotonic() - started:.1f} s", flush=True)
         return code == 0
 
     def run(

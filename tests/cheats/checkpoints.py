@@ -14,7 +14,7 @@ from cheats.corpus import cheat
 from cheats.scene import Outcome, Scene, act, saved
 
 _DEFENCE = (
-    "the file is parsed as data, behind the wall: stored zip members, weights_only, plain finite tensors"
+    "the file is parsed as data, in the sandbox: stored zip members, weights_only, plain finite tensors"
 )
 
 

@@ -232,12 +232,12 @@ class Scene:
             return refused(error, gain)
 
     def built(self, round_dir: Path) -> str | None:
-        """Has the verifier read the round and build its model behind the wall, and no more; the commit whose code ran."""
+        """Has the verifier read the round and build its model in the sandbox, and no more; the commit whose code ran."""
         home = VerifierDir(self.home)
         return read_subject(round_dir, self.env, strongest(), home, self.shared.repo).code.commit
 
     def undefended(self, round_dir: Path, *, purpose: str = "holdout", label: int = 9000) -> str:
-        """What an evaluator without a wall, in one process and with public seeds, would have measured."""
+        """What an evaluator without a sandbox, in one process and with public seeds, would have measured."""
         commit = json.loads((round_dir / "metrics.json").read_text())["commit_sha"]
         spec, module = self.folder / "env.json", self.folder / "module.py"
         spec.write_text(json.dumps(self.spec))

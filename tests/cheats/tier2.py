@@ -65,7 +65,7 @@ _ESCAPES: tuple[tuple[str, str, str, str], ...] = (
     ),
     (
         "try and finally",
-        "catches the wall's own errors",
+        "catches the sandbox's own errors",
         "statement",
         "    try:\n        y = x_src\n    finally:\n        pass\n    return params.W(x_src)\n",
     ),
