@@ -255,6 +255,16 @@ class RoundMetrics(BaseModel):
             raise ValueError(f"delta_ler_ci_low = {low!r} is above delta_ler_ci_high = {high!r}")
         return self
 
+    @model_validator(mode="before")
+    @classmethod
+    def _kind_of_a_nan_rate(cls, data: Any) -> Any:
+        """Runners that know no kinds say in a sentence that they stopped a round for its rate of NaN."""
+        if isinstance(data, Mapping) and data.get("failure_kind") is None:
+            stopped = data.get("status") == "killed_by_safety"
+            if stopped and "nan" in str(data.get("status_reason")).lower():
+                return {**data, "failure_kind": "nan_loss"}
+        return data
+
     @model_validator(mode="after")
     def _row_is_identified(self) -> Self:
         if self.round_attempt_id is not None and self.reconcile_id is not None:

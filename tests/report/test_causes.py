@@ -135,10 +135,17 @@ def test_the_kind_of_a_failure_decides_its_cause(
 def test_a_record_without_a_kind_is_judged_by_its_status_alone(
     tmp_path: Path, status: str, cause: str
 ) -> None:
-    diagnosis = _recorded(tmp_path, BP, status=status, status_reason="NaN, out of memory, interrupted")
+    diagnosis = _recorded(tmp_path, BP, status=status, status_reason="out of memory, interrupted")
     found = _root(diagnosis, cause)
     assert (list(diagnosis.findings), found.confidence) == ([cause], "low")
     _says(found, "out of memory")
+
+
+@pytest.mark.parametrize("reason", ["NaN rate 0.31 > 0.1", "nan_rate above the limit", "too many NaNs"])
+def test_a_round_that_another_runner_stopped_for_its_nan_rate(tmp_path: Path, reason: str) -> None:
+    diagnosis = _recorded(tmp_path, BP, status="killed_by_safety", status_reason=reason)
+    assert list(diagnosis.findings) == ["nan"]
+    _says(_root(diagnosis, "nan"), reason)
 
 
 @pytest.mark.parametrize("where", ["gnn.message_fn", "gnn.message_fn.params_declared"])
