@@ -1,10 +1,10 @@
-"""The confined end of the wall: a script for `python -I` that holds models and answers shots.
+"""The process in the sandbox: a script for `python -I` that holds models and answers shots.
 
     _serve.py <folder of the autoqec package>
 
 It reads frames from standard input and answers them on standard output until the input ends. It is never given labels,
 observables or seeds. Model code comes from the folder it is told, which may be the export of another commit; the
-protocol comes from `wire.py` beside this file.
+protocol comes from this file's own package: `sandbox/wire.py` and `envs/problem_arrays.py`.
 """
 
 from __future__ import annotations
@@ -21,9 +21,17 @@ from typing import Any
 
 import numpy as np
 
-_spec = importlib.util.spec_from_file_location("autoqec_wire", Path(__file__).with_name("wire.py"))
-wire: Any = importlib.util.module_from_spec(_spec)  # type: ignore[arg-type]
-_spec.loader.exec_module(wire)  # type: ignore[union-attr]
+
+def _loaded(name: str, path: Path) -> Any:
+    spec = importlib.util.spec_from_file_location(name, path)
+    module = importlib.util.module_from_spec(spec)  # type: ignore[arg-type]
+    spec.loader.exec_module(module)  # type: ignore[union-attr]
+    return module
+
+
+_HERE = Path(__file__)
+wire = _loaded("autoqec_wire", _HERE.with_name("wire.py"))
+problem_arrays = _loaded("autoqec_problem_arrays", _HERE.parents[1] / "envs" / "problem_arrays.py")
 
 MAX_REQUEST = 2 << 30
 
@@ -37,7 +45,7 @@ class Session:
 
     def problem(self, payload: bytes) -> bytes:
         meta, arrays = wire.unpack(payload)
-        self.problems.append(_problem(meta, arrays))
+        self.problems.append(problem_arrays.from_arrays(meta, arrays))
         return bytes(wire.pack({"problem": len(self.problems) - 1}, {}))
 
     def model(self, payload: bytes) -> bytes:
@@ -72,38 +80,6 @@ class Session:
         described, state = checkpoint.parse(payload, where="checkpoint")
         arrays = {name: tensor.numpy() for name, tensor in state.items()}
         return bytes(wire.pack({"info": described}, arrays))
-
-
-def _problem(meta: dict[str, Any], arrays: dict[str, Any]) -> Any:
-    import scipy.sparse as sp
-
-    from autoqec.envs.problem import DecodingProblem, MatchingGraph
-
-    def sparse(kind: Any, name: str) -> Any:
-        indices = arrays[f"{name}_indices"]
-        parts = (np.ones(len(indices), dtype=np.uint8), indices, arrays[f"{name}_indptr"])
-        return kind(parts, shape=tuple(meta["shapes"][name]))
-
-    graph = None
-    if "ends" in arrays:
-        graph = MatchingGraph(
-            ends=arrays["ends"],
-            priors=arrays["edge_priors"],
-            observables=arrays["edge_observables"],
-            fault_edges=sparse(sp.csr_array, "a"),
-            conflicts=int(meta["conflicts"]),
-        )
-    return DecodingProblem(
-        name=meta["name"],
-        p=float(meta["p"]),
-        h=sparse(sp.csc_array, "h"),
-        l=sparse(sp.csc_array, "l"),
-        priors=arrays["priors"],
-        detector_coords=arrays["coords"],
-        detector_basis=arrays["basis"].astype(np.str_),
-        dem="",
-        graph=graph,
-    )
 
 
 class _Model:

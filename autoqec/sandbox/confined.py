@@ -19,6 +19,7 @@ from typing import Any, Self
 
 import numpy.typing as npt
 
+from autoqec.envs import problem_arrays
 from autoqec.errors import AutoQECError
 from autoqec.io import processes
 from autoqec.io.child_env import ONE_THREAD
@@ -92,7 +93,7 @@ class ConfinedProcess:
         argv = [sys.executable, "-I", "-B", "-X", "utf8", str(_SERVER), str(code)]
         command = self.tier.wrap(
             argv,
-            readable=[code / "autoqec", _SERVER.parent, self._scratch],
+            readable=[code / "autoqec", _SERVER.parent, Path(problem_arrays.__file__), self._scratch],
             hidden=[folder for name in _HIDDEN if (folder := _package(name)) is not None],
             limits=LIMITS,
             alone=True,

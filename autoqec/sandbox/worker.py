@@ -6,7 +6,7 @@ What comes back is only ever numbers of a known type, shape and length; what the
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from autoqec.envs.packing import width
 from autoqec.envs.problem import U8, DecodingProblem
+from autoqec.envs.problem_arrays import to_arrays
 from autoqec.sandbox import wire
 from autoqec.sandbox.confined import ConfinedProcess, WorkerDied
 from autoqec.sandbox.kernel_cache import installed_root, kernels_for
@@ -54,8 +55,7 @@ class ModelWorker(ConfinedProcess):
 
     def hold_problem(self, problem: DecodingProblem) -> int:
         """Hands over the arrays of a problem, not its error model's text."""
-        meta, arrays = _described(problem)
-        facts = self._facts(wire.PROBLEM, wire.pack(meta, arrays))
+        facts = self._facts(wire.PROBLEM, wire.pack(*to_arrays(replace(problem, dem=""))))
         return _integer(facts, "problem")
 
     def hold_model(
@@ -129,22 +129,3 @@ def _integer(facts: Mapping[str, Any], name: str) -> int:
     if type(value) is not int or not 0 <= value < 1 << 62:
         raise WorkerDied(f"gave {wire.one_line(value)} as {name}", where="the model's process")
     return value
-
-
-def _described(problem: DecodingProblem) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
-    shapes: dict[str, list[int]] = {}
-    arrays: dict[str, npt.NDArray[Any]] = {
-        "priors": problem.priors,
-        "coords": problem.detector_coords,
-        "basis": problem.detector_basis.astype("|S1"),
-    }
-    matrices: dict[str, Any] = {"h": problem.h, "l": problem.l}
-    conflicts = 0
-    if (graph := problem.graph) is not None:
-        arrays |= {"ends": graph.ends, "edge_priors": graph.priors, "edge_observables": graph.observables}
-        matrices["a"] = graph.fault_edges
-        conflicts = graph.conflicts
-    for name, matrix in matrices.items():
-        shapes[name] = [int(n) for n in matrix.shape]
-        arrays |= {f"{name}_indices": matrix.indices, f"{name}_indptr": matrix.indptr}
-    return {"name": problem.name, "p": problem.p, "shapes": shapes, "conflicts": conflicts}, arrays
