@@ -52,7 +52,7 @@ class HardShots:
         self._slot = max(1, min(draw // 5, len(self.buffer) // 4))
 
     def resume(self, step: int) -> None:
-        """Repeats the replacements that are still in the buffer when training goes on at `step`."""
+        """Repeats the replacements that are still in the buffer when training resumes at `step`."""
         for count in range(max(1, step - len(self.buffer) // self._slot - 1), step):
             self.refresh(count)
 

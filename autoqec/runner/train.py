@@ -167,9 +167,9 @@ def is_kept(score: float, report: TrainingReport) -> bool:
     return score <= _level(report.least_score) and score < (report.untrained_score or math.inf)
 
 
-def _level(least: float) -> float:
+def _level(minimum: float) -> float:
     """Half a standard deviation above a count of failures: what the same shots cannot tell apart."""
-    return least + 0.5 * math.sqrt(least)
+    return minimum + 0.5 * math.sqrt(minimum)
 
 
 def _update(ema: dict[str, Tensor], module: ProblemPredecoder, step: int) -> None:

@@ -80,9 +80,9 @@ def test_text_of_a_round_is_data(folder: Path) -> None:
     (folder / "artifact_manifest.json").unlink()
     diagnosis = diagnose_round(folder)
     assert diagnosis.cause == "unexplained"
-    said = [str(line.value) for line in diagnosis.findings["unexplained"].evidence]
-    assert len(said) >= 3
-    for line in said:
+    lines = [str(line.value) for line in diagnosis.findings["unexplained"].evidence]
+    assert len(lines) >= 3
+    for line in lines:
         assert len(line) <= 400
         assert line.isprintable()
         assert "<|" not in line

@@ -81,7 +81,7 @@ def test_a_torn_history_and_a_round_without_a_row(run: Run) -> None:
     assert [one.round for one in broken.rounds] == [1, 7]
 
 
-def test_an_environment_that_changed_since_the_run_began(run: Run, tmp_path) -> None:
+def test_an_environment_that_changed_since_the_run_started(run: Run, tmp_path) -> None:
     from autoqec.envs.load import builtin_folder
 
     env = tmp_path / "env.yaml"

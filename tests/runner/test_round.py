@@ -157,7 +157,7 @@ def test_a_round_past_its_deadline_is_killed(tmp_path) -> None:
 
 
 def test_a_process_that_the_system_kills_is_a_status(tmp_path) -> None:
-    """What the kernel does to a process that runs out of memory: SIGKILL, without a word."""
+    """What the kernel does to a process that runs out of memory: SIGKILL, without a message."""
 
     def strike() -> None:
         log = tmp_path / "train.log"

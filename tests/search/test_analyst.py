@@ -40,8 +40,8 @@ def response(**fields: str) -> AnalystResponse:
 
 
 def test_a_significant_gain_is_a_candidate_and_its_line_has_the_figures():
-    said = analyse(GAIN)
-    assert said.verdict == "candidate"
+    analysis = analyse(GAIN)
+    assert analysis.verdict == "candidate"
     for figure in (
         "0.0125 -> 0.008",
         "p = 0.005",
@@ -50,7 +50,7 @@ def test_a_significant_gain_is_a_candidate_and_its_line_has_the_figures():
         "2.48 MFLOP",
         "1983 parameters",
     ):
-        assert figure in said.summary_1line
+        assert figure in analysis.summary_1line
 
 
 @pytest.mark.parametrize(
@@ -122,8 +122,8 @@ def test_a_row_without_a_kind_is_judged_by_its_status_alone(metrics, word):
     "no figures at all",
 ])  # fmt: skip
 def test_words_with_figures_of_the_metrics_stay_as_they_are(summary):
-    said = response(summary_1line=summary)
-    assert check_words(said, GAIN) == Analysis(**said.model_dump())
+    reply = response(summary_1line=summary)
+    assert check_words(reply, GAIN) == Analysis(**reply.model_dump())
 
 
 @pytest.mark.parametrize("summary", [
@@ -159,6 +159,6 @@ def test_a_seed_may_name_sizes_to_try_but_not_invent_measurements():
 
 
 def test_figures_of_the_config_count_as_known():
-    said = response(summary_1line="8 iterations were enough")
-    assert check_words(said, GAIN).corrections
-    assert not check_words(said, GAIN, config={"neural_bp": {"iterations": 8}}).corrections
+    reply = response(summary_1line="8 iterations were enough")
+    assert check_words(reply, GAIN).corrections
+    assert not check_words(reply, GAIN, config={"neural_bp": {"iterations": 8}}).corrections

@@ -12,13 +12,13 @@ SHORT = 20
 """Fewer steps than this say little about a training."""
 
 CLEAR = 3.0
-"""A change of so many standard errors is no accident of the batches."""
+"""A change of so many standard errors is not an accident of the batches."""
 
 
 @dataclass(frozen=True)
 class Movement:
     """Means over the first and the last `window` steps. share: the fall, in parts of the first mean; z: the fall in standard errors;
-    resolution: the least share that would have been clear."""
+    resolution: the minimum share that would have been clear."""
 
     first: float
     last: float

@@ -35,7 +35,7 @@ def options(dsl: PredecoderDSL) -> dict[str, Any]:
 
 
 def patch(config: Config, wanted: Mapping[str, Any]) -> Patch | None:
-    """The config with other values at some paths; None if that is no valid config or changes nothing."""
+    """The config with other values at some paths; None if that is not a valid config or changes nothing."""
     changed = copy.deepcopy(dict(config))
     for path, value in wanted.items():
         _put(changed, path, value)
@@ -68,7 +68,7 @@ def _hint(config: dict[str, Any], place: tuple[int | str, ...]) -> str | None:
         return path
     holder: Any = config
     found: list[tuple[dict[str, Any], str]] = []
-    for key in place:  # pydantic adds the names of union members, which are no keys
+    for key in place:  # pydantic adds the names of union members, which are not keys
         if not isinstance(holder, dict) or key not in holder:
             break
         found.append((holder, str(key)))

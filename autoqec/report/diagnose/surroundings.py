@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 @dataclass
 class Surroundings:
-    """name: what names the environment, None where nothing does. said_by: the file that says so. yaml_sha256: of the file as the run began."""
+    """name: what names the environment, None where nothing does. source: the file that names it. yaml_sha256: of the file as the run started."""
 
     name: str | None = None
-    said_by: str = ""
+    source: str = ""
     yaml_sha256: str | None = None
 
     @cached_property
@@ -63,7 +63,7 @@ class Surroundings:
 
     @property
     def has_changed(self) -> bool:
-        """Whether the environment's file is another than when the run began."""
+        """Whether the environment's file is another than when the run started."""
         if self.yaml_sha256 is None or self.name is None or not Path(self.name).is_file():
             return False
         return sha256_file(Path(self.name)) != self.yaml_sha256

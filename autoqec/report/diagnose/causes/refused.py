@@ -126,7 +126,7 @@ def _cannot_be_built(case: RoundCase) -> Finding | None:
         evidence += case.metric("status", "status_reason")
     for problem in _environment_problems(case):
         if problem.where != _BACKEND:
-            evidence.append(Evidence(f"{case.around.said_by}: env {quote(case.around.name)}", quote(problem)))
+            evidence.append(Evidence(f"{case.around.source}: env {quote(case.around.name)}", quote(problem)))
     if not evidence:
         return None
     return Finding(
@@ -141,7 +141,7 @@ def _is_another(case: RoundCase) -> Finding | None:
     recorded = (case.manifest or {}).get("env_hash")
     now = case.around.content_hash
     if case.around.has_changed:
-        evidence = Evidence(f"{case.around.said_by}: env_yaml_sha256", case.around.yaml_sha256)
+        evidence = Evidence(f"{case.around.source}: env_yaml_sha256", case.around.yaml_sha256)
     elif isinstance(recorded, str) and now is not None and recorded != now:
         evidence = Evidence("artifact_manifest.json: env_hash", f"{quote(recorded, 64)}, and now {now}")
     else:
