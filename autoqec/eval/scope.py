@@ -2,15 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import PurePosixPath
 
-from autoqec.eval.model_code import ALLOWED
+from autoqec.errors import InputError
 from autoqec.io.git import Git
 from autoqec.layout import ExperimentDir
 
+MODULES = "autoqec/decoders/modules"
+
+ALLOWED = (f"{MODULES}/", "autoqec/decoders/compiler.py", "autoqec/example_db/")
+"""What an experiment branch may change below `autoqec/`: modules, the compiler's registries, example configs."""
+
 _ROUNDS = ExperimentDir("").rounds.as_posix()
 _PLAIN = {"100644", "000000"}
+
+
+def outside(paths: Iterable[str]) -> list[str]:
+    """Those of the paths that an experiment branch may not change: all but model code and its own record."""
+    return [path for path in paths if not path.startswith((*ALLOWED, f"{ExperimentDir.NAME}/"))]
+
+
+def changed_paths(git: Git, commit: str, base: str) -> list[str]:
+    """Paths that `commit` changes with respect to where it left `base`."""
+    fork = git.merge_base(base, commit)
+    if fork is None:
+        raise InputError(f"the commit has no history in common with {base}", where=str(git.root))
+    return git.paths("diff-tree", "-r", "-z", "--name-only", "--no-renames", fork, commit)
 
 
 def violations(
@@ -27,7 +45,7 @@ def violations(
     entries = git.paths("diff", "--raw", "-z", "--no-renames", "--abbrev=40", base, commit)
     for meta, path in zip(entries[::2], entries[1::2], strict=True):
         before, after = meta.lstrip(":").split()[:2]
-        if not path.startswith((*ALLOWED, f"{ExperimentDir.NAME}/")):
+        if outside([path]):
             found.append(path)
         elif after not in _PLAIN and after != before:
             found.append(f"{path} (not a plain file)")

@@ -21,7 +21,8 @@ from autoqec.decoders.checkpoint_format import MAX_BYTES, check_archive
 from autoqec.decoders.dsl_schema import PredecoderDSL
 from autoqec.envs.environment import Environment
 from autoqec.errors import InputError, UnavailableError
-from autoqec.eval.model_code import ModelCode, at_commit, git, installed
+from autoqec.eval.model_code import ModelCode, at_commit, installed
+from autoqec.io.git import Git
 from autoqec.io.hashing import sha256_bytes
 from autoqec.io.untrusted_file import read_regular
 from autoqec.io.validate import validate_model
@@ -221,9 +222,9 @@ def _repository(given: Path | None, round_dir: Path, pointer: dict[str, Any] | N
     provenance = pointer.get("provenance") if pointer is not None else None
     claimed = provenance.get("repo_root_resolved") if isinstance(provenance, dict) else None
     for folder in (Path.cwd(), installed().root):
-        top = git(folder, "rev-parse", "--show-toplevel", check=False)
-        if top and (claimed is None or _is_folder(Path(top), str(claimed))):
-            return Path(top)
+        top = Git(folder, trusted=False).top()
+        if top is not None and (claimed is None or _is_folder(top, str(claimed))):
+            return top
     own = experiments_folder(Path.cwd())
     for folder in own.iterdir() if own.is_dir() else ():
         if claimed is not None and _is_folder(folder, str(claimed)):

@@ -14,6 +14,7 @@ from autoqec.io.locks import locked
 
 _AUTHOR = ("AutoQEC", "autoqec@localhost")
 _TIMEOUT_S = 600.0
+_STRANGERS_TIMEOUT_S = 120.0
 
 _SETTINGS = {
     "advice.detachedHead": "false",
@@ -39,18 +40,18 @@ _SETTINGS = {
     "user.useConfigOnly": "false",
 }
 _READS = (
-    "archive", "cat-file", "diff", "for-each-ref", "fsck", "ls-tree", "merge-base", "rev-list", "rev-parse", "status",
+    "archive", "cat-file", "diff", "diff-tree", "for-each-ref", "fsck", "ls-tree", "merge-base", "rev-list", "rev-parse", "status",
 )  # fmt: skip
 _TELLING = ("add", "prune", "--abort", "-d", "create")
 """Arguments that a fault point's name keeps."""
 
 
 class GitError(AutoQECError):
-    """git refused; `code` is its exit status and `said` its standard error."""
+    """git refused; `code` is its exit status and `stderr` its standard error."""
 
-    def __init__(self, arguments: Sequence[str], code: int, said: str, where: str) -> None:
-        self.code, self.said = code, said
-        last = said.strip().splitlines()[-1:] or ["no message"]
+    def __init__(self, arguments: Sequence[str], code: int, stderr: str, where: str) -> None:
+        self.code, self.stderr = code, stderr
+        last = stderr.strip().splitlines()[-1:] or ["no message"]
         super().__init__(f"`git {' '.join(arguments)[:300]}` failed ({code}): {last[0][:300]}", where=where)
 
 
@@ -60,12 +61,16 @@ class Git:
     Every call that writes holds AutoQEC's lock on the repository and hands it to git itself: should this process be
     killed, the lock lives on until git has ended. Whoever holds the lock therefore knows that a lock file git left
     among AutoQEC's own refs and worktrees is stale. An object of this class serves one thread.
+
+    trusted: whether the repository is the user's own. That of a stranger is only read, without the user's configuration and
+    programs, and fetches nothing: no setting of it may start a program or reach the network.
     """
 
     hooks = "/dev/null"
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *, trusted: bool = True) -> None:
         self.root = root
+        self.trusted = trusted
         self._lock_handle: int | None = None
         self._common: Path | None = None
 
@@ -92,9 +97,9 @@ class Git:
         code, out = self._run(*arguments, stdin=stdin, codes=codes, cwd=cwd, variables=variables)
         return code, out.decode(errors="surrogateescape")
 
-    def output(self, *arguments: str) -> bytes:
+    def output(self, *arguments: str, stdin: bytes | None = None) -> bytes:
         """What git prints, as it is."""
-        return self._run(*arguments)[1]
+        return self._run(*arguments, stdin=stdin)[1]
 
     def _run(
         self,
@@ -106,23 +111,30 @@ class Git:
     ) -> tuple[int, bytes]:
         verb = " ".join([arguments[0], *(part for part in arguments[1:3] if part in _TELLING)])
         writes = arguments[0] not in _READS
+        if writes and not self.trusted:
+            raise AutoQECError(
+                f"`git {verb}` would change a repository that is only read", where=str(self.root)
+            )
         if writes and self._lock_handle is None:
             with self.lock():
                 return self._run(*arguments, stdin=stdin, codes=codes, cwd=cwd, variables=variables)
         if writes:
             fault_point(f"before git {verb}")
         where = cwd or self.root
-        settings = [part for name, value in _SETTINGS.items() for part in ("-c", f"{name}={value}")]
-        command = ["git", "-C", str(where), "-c", f"core.hooksPath={self.hooks}", *settings, *arguments]
+        settings = {"core.hooksPath": self.hooks, **_SETTINGS}
+        if not self.trusted:
+            settings["safe.directory"] = str(self.root.resolve())
+        options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
+        command = ["git", "-C", str(where), *options, *arguments]
         try:
             done = subprocess.run(
                 command,
                 input=stdin.encode() if isinstance(stdin, str) else stdin,
                 stdin=subprocess.DEVNULL if stdin is None else None,
                 capture_output=True,
-                env={**_environment(), **(variables or {})},
+                env={**(_environment() if self.trusted else _STRANGERS_ENVIRONMENT), **(variables or {})},
                 pass_fds=() if self._lock_handle is None else (self._lock_handle,),
-                timeout=_TIMEOUT_S,
+                timeout=_TIMEOUT_S if self.trusted else _STRANGERS_TIMEOUT_S,
                 check=False,
             )
         except FileNotFoundError:
@@ -190,6 +202,16 @@ class Git:
     def delete_ref(self, ref: str, *, before: str) -> None:
         self("update-ref", "--no-deref", "-d", ref, before)
 
+    def merge_base(self, one: str, other: str) -> str | None:
+        """Where two commits left each other; None if they have no history in common, or one of them is not there."""
+        code, out = self.run("merge-base", one, other, codes=(0, 1, 128))
+        return out.strip() if code == 0 else None
+
+    def top(self) -> Path | None:
+        """The top of the checkout that holds `root`; None if there is none."""
+        code, out = self.run("rev-parse", "--show-toplevel", codes=(0, 128))
+        return Path(out.rstrip("\n")) if code == 0 and out.strip() else None
+
     def is_ancestor(self, old: str, new: str) -> bool:
         return self.run("merge-base", "--is-ancestor", old, new, codes=(0, 1))[0] == 0
 
@@ -207,9 +229,22 @@ class Git:
 def checked_out(folder: Path) -> str | None:
     """The commit that a checkout is at; None if the folder is not the top of one."""
     git = Git(folder)
-    code, top = git.run("rev-parse", "--show-toplevel", codes=(0, 128))
-    is_top = code == 0 and Path(top.rstrip("\n")).resolve() == folder.resolve()
-    return git.resolve("HEAD") if is_top else None
+    top = git.top()
+    return git.resolve("HEAD") if top is not None and top.resolve() == folder.resolve() else None
+
+
+_STRANGERS_ENVIRONMENT = {
+    "PATH": "/usr/local/bin:/usr/bin:/bin",
+    "LANG": "C.UTF-8",
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_CONFIG_GLOBAL": "/dev/null",
+    "GIT_LITERAL_PATHSPECS": "1",
+    "GIT_NO_REPLACE_OBJECTS": "1",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_PAGER": "cat",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_ALLOW_PROTOCOL": "",  # an object that is missing is fetched from nowhere, by nobody's program
+}
 
 
 def _environment() -> dict[str, str]:

@@ -10,11 +10,11 @@ from autoqec.errors import AutoQECError
 from autoqec.eval.pareto import Admission, ParetoRow, admit, row_of
 from autoqec.eval.report_store import written_report
 from autoqec.eval.schema import VerifyReport
+from autoqec.eval.scope import MODULES
 from autoqec.io.hashing import sha256_json
 from autoqec.runner.schema import canonical_fork
 from autoqec.runs.experiment import RoundLifecycle
 from autoqec.runs.journal import Journal
-from autoqec.runs.repository import MODULES
 from autoqec.runs.snapshot import rounds_of
 
 

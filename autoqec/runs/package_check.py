@@ -117,7 +117,7 @@ def _fetch(git: Git, package: PackageDir, manifest: Manifest, archive: Path) -> 
         git("fetch", "--quiet", "--no-tags", str(package.bundle.resolve()), "refs/*:refs/*")
     except GitError as error:
         raise InputError(
-            f"its git bundle is damaged: {error.said.strip()[:200]}", where=str(archive)
+            f"its git bundle is damaged: {error.stderr.strip()[:200]}", where=str(archive)
         ) from error
     if git.refs("refs/") != manifest.refs:
         raise InputError("its branches are not those of its manifest", where=str(archive))

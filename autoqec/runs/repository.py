@@ -19,6 +19,7 @@ from pathlib import Path
 from autoqec import __version__
 from autoqec.decoders.dsl_schema import PredecoderDSL
 from autoqec.errors import InputError
+from autoqec.eval.scope import MODULES
 from autoqec.io import atomic
 from autoqec.io.git import Git, GitError
 from autoqec.io.hashing import sha256_bytes, sha256_json
@@ -26,7 +27,6 @@ from autoqec.layout import ExperimentDir, experiments_folder, worktrees_folder
 from autoqec.runs.mechanisms import to_files
 from autoqec.sandbox.kernel_cache import installed_root
 
-MODULES = "autoqec/decoders/modules"
 _PACKAGES = ("autoqec", "cli")
 OWN_INDEX = "autoqec.index"
 _IGNORED = "__pycache__/\n.worktrees/\nruns/\n"
@@ -123,7 +123,7 @@ def open_checkout(folder: Path) -> Repository:
         root = folder if bare else Path(git("rev-parse", "--show-toplevel").rstrip("\n"))
     except GitError as error:
         hint = "give a checkout of AutoQEC, or leave it out: one is made in the workspace"
-        said = (error.said.strip().splitlines() or ["no message"])[0]
+        said = (error.stderr.strip().splitlines() or ["no message"])[0]
         raise InputError(f"cannot be used as a git repository: {said}", where=where, hint=hint) from error
     if bare:
         raise InputError(

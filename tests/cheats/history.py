@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from autoqec.eval.model_code import at_commit, changed_paths
+from autoqec.eval.model_code import at_commit
+from autoqec.eval.scope import changed_paths
+from autoqec.io.git import Git
 from autoqec.layout import VerifierDir
 from cheats import sources
 from cheats.corpus import cheat
@@ -151,7 +153,7 @@ def _configuration(scene: Scene) -> Outcome:
         git(repo, "config", name, value)
     try:
         at_commit(repo, commit, VerifierDir(scene.home))
-        changed_paths(repo, commit, "main")
+        changed_paths(Git(repo, trusted=False), commit, "main")
     finally:
         for name in settings:
             git(repo, "config", "--unset", name)

@@ -17,11 +17,13 @@ import torch
 import autoqec
 from autoqec.decoders import checkpoint
 from autoqec.envs.environment import Environment
-from autoqec.errors import InputError
+from autoqec.errors import AutoQECError, InputError
 from autoqec.eval.bundles import CHUNK
 from autoqec.eval.guards import code_scope
-from autoqec.eval.model_code import at_commit, changed_paths, check_base, outside_scope
+from autoqec.eval.model_code import at_commit, check_base
+from autoqec.eval.scope import changed_paths, outside
 from autoqec.eval.verify import VerifyOptions, verify
+from autoqec.io.git import Git
 from autoqec.layout import VerifierDir
 
 Maker = Callable[..., Path]
@@ -189,7 +191,7 @@ def test_no_program_of_the_repository_is_started_by_an_export(repo: Path, tmp_pa
         "exp/20260101-000000/07-filter",
         {MODULE: "MARK = 7", attributes: "*.py filter=evil\nbp.py export-ignore"},
     )
-    assert outside_scope(changed_paths(repo, commit, "main")) == []
+    assert outside(changed_paths(Git(repo, trusted=False), commit, "main")) == []
     for act in ("smudge", "clean"):
         git(repo, "config", f"filter.evil.{act}", f"touch {marker}; cat")
     try:
@@ -250,19 +252,28 @@ def test_a_base_must_tell_what_the_commit_changed(repo: Path, tmp_path: Path) ->
     for base, word in (
         (name, "contains"),
         (commit, "contains"),
-        ("nowhere", "no commit"),
-        ("--all", "no commit"),
+        ("nowhere", "not a commit"),
+        ("--all", "not a commit"),
     ):
         with pytest.raises(InputError, match=word):
             check_base(code, base)
 
 
+def test_the_repository_of_a_round_is_only_read(repo: Path) -> None:
+    strangers = Git(repo, trusted=False)
+    before = strangers.refs("refs/")
+    with pytest.raises(AutoQECError, match="only read"):
+        strangers.create_ref("refs/heads/mine", strangers.resolve("main") or "")
+    assert strangers.refs("refs/") == before
+    assert not (repo / ".git" / "autoqec.lock").exists()
+
+
 def test_a_branch_that_edits_the_evaluator_is_out_of_scope(repo: Path) -> None:
     edits = {"autoqec/eval/verdict.py": "x = 1", MODULE: "y = 2", "experiment/training.yaml": "epochs: 1"}
     commit = branch(repo, "exp/20260101-000000/05-evaluator", edits)
-    changed = changed_paths(repo, commit, "main")
+    changed = changed_paths(Git(repo, trusted=False), commit, "main")
     assert sorted(changed) == sorted(edits)
-    assert outside_scope(changed) == ["autoqec/eval/verdict.py"]
+    assert outside(changed) == ["autoqec/eval/verdict.py"]
 
 
 def test_rewritten_history_breaks_the_guard(repo: Path, tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ def test_an_error_has_the_command_the_place_and_what_git_said(git: Git, checkout
         git("merge-base", "HEAD", "nonsense")
     assert "git merge-base HEAD nonsense" in str(caught.value)
     assert str(checkout) in str(caught.value)
-    assert "nonsense" in caught.value.said
+    assert "nonsense" in caught.value.stderr
     assert caught.value.code == 128
 
 

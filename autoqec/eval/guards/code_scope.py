@@ -7,16 +7,17 @@ from typing import Any
 
 from autoqec.errors import InputError
 from autoqec.eval.guards import Guard
-from autoqec.eval.model_code import changed_paths, git, outside_scope
 from autoqec.eval.schema import GuardResult
+from autoqec.eval.scope import changed_paths, outside
 from autoqec.eval.verification_state import Case
+from autoqec.io.git import GitError
 
 NAME = "code_scope"
 
 
 def judge(case: Case, _answers: Sequence[Any]) -> GuardResult:
     code = case.subject.code
-    if code.commit is None or code.repo is None:
+    if code.commit is None or (git := code.git) is None:
         return GuardResult(
             name=NAME,
             ok=None,
@@ -27,19 +28,18 @@ def judge(case: Case, _answers: Sequence[Any]) -> GuardResult:
     wrong: list[str] = []
     changed: list[str] = []
     try:
-        changed = changed_paths(code.repo, code.commit, case.options.base)
-        if outside := outside_scope(changed):
-            wrong.append(f"the branch changes {', '.join(outside[:5])}, which are no model code")
-    except InputError as error:
-        wrong.append(f"the commit has no history in common with {case.options.base}: {error.what}")
+        changed = changed_paths(git, code.commit, case.options.base)
+    except (InputError, GitError) as error:
+        wrong.append(error.what)
+    forbidden = outside(changed)
+    if forbidden:
+        wrong.append(f"the branch changes {', '.join(forbidden[:5])}, which are not model code")
     branch = case.subject.branch or ""
-    tip = git(code.repo, "rev-parse", "--verify", "--quiet", f"refs/heads/{branch}", check=False)
-    if tip and git(code.repo, "merge-base", code.commit, tip, check=False) != code.commit:
+    tip = git.branch(branch)
+    if tip is not None and git.merge_base(code.commit, tip) != code.commit:
         wrong.append(f"branch {branch} no longer contains the commit: its history was rewritten")
     text = "; ".join(wrong) or f"commit {code.commit[:12]} changes {len(changed)} paths, all of them in scope"
-    return GuardResult(
-        name=NAME, ok=not wrong, severity="breaks", number=float(len(outside_scope(changed))), text=text
-    )
+    return GuardResult(name=NAME, ok=not wrong, severity="breaks", number=float(len(forbidden)), text=text)
 
 
 GUARD = Guard(NAME, judge)
