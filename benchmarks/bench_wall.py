@@ -1,8 +1,8 @@
 """What the verifier's wall costs: the same shots through a sandboxed worker and in one process, in turns.
 
-Each turn takes one chunk: the lane asks its confined worker for weights and runs backend and baseline itself; then one
+Each turn takes one chunk: the verifier's worker asks the confined process for weights and runs backend and baseline itself; then one
 process does all of it with the same module, batch size and backend. Times are CPU times, those of both processes added up
-on the one side; lane and worker take turns, so that on idle cores this is the wall-clock time as well. The start of a worker is
+on the one side; the two take turns, so that on idle cores this is the wall-clock time as well. The start of a worker is
 measured apart and spread over the shots of a verification.
 """
 
@@ -24,7 +24,7 @@ from autoqec.decoders.dsl_schema import PredecoderDSL
 from autoqec.envs.load import load_env
 from autoqec.envs.packing import unpack
 from autoqec.eval.tasks import Baseline, Candidate, Where
-from autoqec.eval.verifier_worker import Lane, ModelSpec, Stage
+from autoqec.eval.verifier_worker import ModelSpec, VerifierWorker, WorkerSetup
 from autoqec.sandbox.kernel_cache import installed_root
 from autoqec.sandbox.tiers import strongest
 from autoqec.sandbox.worker import BATCH
@@ -50,7 +50,7 @@ def main() -> None:
     backend, ctx, plain = make_backend(problem, "mwpm"), context(problem), PLAIN.build(problem)
     tier = strongest()
     models = {"m": ModelSpec(config, None, config["output_mode"], installed_root())}
-    lane = Lane(Stage({"x": problem}, models, "mwpm", tier.name, 3600.0))
+    verifier = VerifierWorker(WorkerSetup({"x": problem}, models, "mwpm", tier.name, 3600.0))
 
     def in_one_process(detectors, observables) -> int:
         failures = int((plain.decode(detectors) != observables).any(axis=1).sum())
@@ -69,10 +69,10 @@ def main() -> None:
         shots.detectors.tofile(where.detectors)
         shots.observables.tofile(where.observables)
         begin = time.process_time()
-        worker, _ = lane.held("x", "m")
+        worker, _ = verifier.held("x", "m")
 
         def both() -> float:
-            """CPU seconds of the lane and its worker."""
+            """CPU seconds of the verifier's worker and its confined process."""
             used = worker.cpu_seconds()
             if used is None:
                 raise SystemExit("the kernel does not say what CPU time the worker used")
@@ -81,18 +81,18 @@ def main() -> None:
         start_s = both() - begin
 
         in_one_process(shots.detectors[:64], shots.observables[:64])
-        Candidate(where, "m", 0, 64).run(lane)
+        Candidate(where, "m", 0, 64).run(verifier)
         behind, direct = [], []
         for turn in range(arguments.turns):
             low, high = turn * arguments.chunk, (turn + 1) * arguments.chunk
             begin = both()
-            Candidate(where, "m", low, high).run(lane)
-            Baseline(where, PLAIN, low, high).run(lane)
+            Candidate(where, "m", low, high).run(verifier)
+            Baseline(where, PLAIN, low, high).run(verifier)
             behind.append(both() - begin)
             begin = time.process_time()
             in_one_process(shots.detectors[low:high], shots.observables[low:high])
             direct.append(time.process_time() - begin)
-        lane.close()
+        verifier.close()
     ratio = statistics.median(a / b for a, b in zip(behind, direct, strict=True))
     us = 1e6 * statistics.median(direct) / arguments.chunk
     print(

@@ -1,4 +1,4 @@
-"""The evaluation itself: shots are sampled into the bundle, decoded over the lanes, and tallied."""
+"""The evaluation itself: shots are sampled into the bundle, decoded by the pool of workers, and tallied."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from autoqec.eval.options import VerifyOptions
 from autoqec.eval.secret import Secret
 from autoqec.eval.tally import Tally
 from autoqec.eval.tasks import Baseline, Candidate, Sample, Where
-from autoqec.eval.verification_state import Case
-from autoqec.eval.verifier_pool import Lanes
+from autoqec.eval.verification_state import VerificationState
+from autoqec.eval.verifier_pool import VerifierPool
 from autoqec.eval.verifier_worker import Task
 from autoqec.stats.sequential import Evidence, confirm, decide_evidence
 from autoqec.stats.table import PairedTable
@@ -33,12 +33,12 @@ Sink = Callable[[Any], None]
 
 
 @dataclass
-class Survey:
+class Evaluation:
     """Scores of all decoders on one bundle."""
 
     env: Environment
     options: VerifyOptions
-    lanes: Lanes
+    pool: VerifierPool
     bundle: Bundle
     secret: Secret
     reference_p: float
@@ -85,12 +85,14 @@ class Survey:
         wanted = math.ceil(table.shots * min(max(share, failures), 1.0))
         return min(-(-wanted // CHUNK) * CHUNK, table.shots)
 
-    def finish(self, cases: Sequence[Case], guards: Sequence[Guard]) -> dict[str, dict[str, list[Any]]]:
+    def finish(
+        self, verifications: Sequence[VerificationState], guards: Sequence[Guard]
+    ) -> dict[str, dict[str, list[Any]]]:
         """Everything beyond the test: other error rates, other decoders, and the guards' own work.
 
-        Returns: the answers to each guard's tasks, by the case's key and the guard's name.
+        Returns: the answers to each guard's tasks, by the verification's key and the guard's name.
         """
-        keys = [case.key for case in cases]
+        keys = [verification.key for verification in verifications]
         others = [p for p in self.env.spec.noise.p if p != self.reference_p]
         if not self.bundle.fresh:
             others = [p for p in others if self.bundle.shots(p)]
@@ -101,25 +103,25 @@ class Survey:
             for task, sink in self._more_decoders(p, keys):
                 work.setdefault(task, []).append(sink)
         answers: dict[str, dict[str, list[Any]]] = {}
-        for case in cases:
-            answers[case.key] = {}
+        for verification in verifications:
+            answers[verification.key] = {}
             for guard in guards:
-                tasks = list(guard.prepare(case))
+                tasks = list(guard.prepare(verification))
                 slots: list[Any] = [None] * len(tasks)
-                answers[case.key][guard.name] = slots
+                answers[verification.key][guard.name] = slots
                 for index, task in enumerate(tasks):
-                    work.setdefault(task, []).append(self._sink(case, task, slots, index))
+                    work.setdefault(task, []).append(self._sink(verification, task, slots, index))
         for p in others:
             for task, sink in self._chunks(p, 0, self.bundle.shots(p), keys):
                 work.setdefault(task, []).append(sink)
         self._run("other error rates, baselines and guards", work)
         return answers
 
-    def _sink(self, case: Case, task: Task, slots: list[Any], index: int) -> Sink:
+    def _sink(self, verification: VerificationState, task: Task, slots: list[Any], index: int) -> Sink:
         def put(result: Any) -> None:
             slots[index] = result
             if isinstance(task, Candidate):
-                self.tally.add(case.reference_p, task.model, result)
+                self.tally.add(verification.reference_p, task.model, result)
 
         return put
 
@@ -139,7 +141,7 @@ class Survey:
             Sample(spec, root, self.secret, self.bundle.name, self.bundle.kind, p, label)
             for label in self.bundle.missing(p, shots)
         ]
-        self.bundle.add(p, self.lanes.run(tasks, self._counter(f"sampling, p = {p:g}", len(tasks))))
+        self.bundle.add(p, self.pool.run(tasks, self._counter(f"sampling, p = {p:g}", len(tasks))))
 
     def _chunks(self, p: float, start: int, stop: int, keys: Sequence[str]) -> list[tuple[Task, Sink]]:
         """The plain backend and the subjects in chunks."""
@@ -184,7 +186,7 @@ class Survey:
 
     def _run(self, what: str, work: Mapping[Task, Sequence[Sink]]) -> None:
         tasks = list(work)
-        results = self.lanes.run(tasks, self._counter(what, len(tasks)))
+        results = self.pool.run(tasks, self._counter(what, len(tasks)))
         for task, result in zip(tasks, results, strict=True):
             for sink in work[task]:
                 sink(result)

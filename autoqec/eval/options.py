@@ -35,7 +35,7 @@ class VerifyOptions:
     home: Path | None = None
     repo: Path | None = None
     base: str = "HEAD"
-    lanes: int | None = None
+    workers: int | None = None
     baseline_seconds: float = 20.0
     deadline_s: float = 3600.0
     threshold: float = THRESHOLD

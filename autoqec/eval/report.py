@@ -1,4 +1,4 @@
-"""From a finished case to its report: the numbers, the verdict, and both files."""
+"""From a finished verification to its report: the numbers, the verdict, and both files."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ import stim
 from autoqec import __version__
 from autoqec.decoders.baselines.registry import unavailable
 from autoqec.eval import markdown
-from autoqec.eval.evaluation import Survey, at_order
+from autoqec.eval.evaluation import Evaluation, at_order
 from autoqec.eval.guards import guards
 from autoqec.eval.guards.ablation import figures
 from autoqec.eval.guards.cost_census import census
 from autoqec.eval.ledger import Share
 from autoqec.eval.schema import BaselineRow, GuardResult, PairedRow, VerifyReport
 from autoqec.eval.verdict import judge
-from autoqec.eval.verification_state import Case
+from autoqec.eval.verification_state import VerificationState
 from autoqec.io import atomic
 from autoqec.layout import RoundDir
 from autoqec.sandbox.tiers import Tier
@@ -30,9 +30,9 @@ from autoqec.stats.target import Target, check_target
 
 
 def assemble(
-    case: Case,
+    verification: VerificationState,
     answers: Mapping[str, Sequence[Any]],
-    survey: Survey,
+    evaluation: Evaluation,
     *,
     bundle_id: str,
     tier: Tier,
@@ -40,16 +40,22 @@ def assemble(
     no_claim: str | None,
     seconds: float,
 ) -> VerifyReport:
-    found = [guard.judge(case, answers[guard.name]) for guard in guards()]
+    found = [guard.judge(verification, answers[guard.name]) for guard in guards()]
     by_name = {guard.name: guard for guard in found}
-    ablation = figures(case)
-    rows = [_paired(case, p) for p in case.env.spec.noise.p if case.tally.has(p, case.model())]
-    head = next(row for row in rows if row.p == case.reference_p)
-    baselines = [row for p in case.env.spec.noise.p for row in _baselines(case, survey, p)]
+    ablation = figures(verification)
+    rows = [
+        _paired(verification, p)
+        for p in verification.env.spec.noise.p
+        if verification.tally.has(p, verification.model())
+    ]
+    head = next(row for row in rows if row.p == verification.reference_p)
+    baselines = [
+        row for p in verification.env.spec.noise.p for row in _baselines(verification, evaluation, p)
+    ]
     strongest = _strongest(head, baselines)
     remarks = _remarks(head, strongest, ablation.attribution, tier)
-    verdict, notes = judge(case.evidence, found, no_claim=no_claim, remarks=remarks)
-    subject = case.subject
+    verdict, notes = judge(verification.evidence, found, no_claim=no_claim, remarks=remarks)
+    subject = verification.subject
     return VerifyReport(
         verdict=verdict,
         ler_holdout=head.ler_candidate,
@@ -57,27 +63,27 @@ def assemble(
         delta_ler_holdout=head.delta,
         ler_shuffled=ablation.ler_shuffled,
         ablation_sanity_ok=_ok(by_name, "ablation", "dose_response"),
-        holdout_seeds_used=case.bundle.labels_used(),
+        holdout_seeds_used=verification.bundle.labels_used(),
         seed_leakage_check_ok=_ok(by_name, "seed_isolation"),
         notes=notes,
         branch=subject.branch if subject.code.commit is not None else None,
         commit_sha=subject.code.commit,
         delta_vs_baseline_holdout=head.delta,
         paired_eval_bundle_id=bundle_id,
-        env_name=case.env.spec.name,
-        env_hash=case.env.content_hash,
+        env_name=verification.env.spec.name,
+        env_hash=verification.env.content_hash,
         checkpoint_sha256=subject.sha256,
-        reference_p=case.reference_p,
-        interval_level=case.env.spec.eval_protocol.interval_level,
+        reference_p=verification.reference_p,
+        interval_level=verification.env.spec.eval_protocol.interval_level,
         shots=head.shots,
-        shots_cap=survey.sizes[1],
+        shots_cap=evaluation.sizes[1],
         alpha=share.alpha,
-        rounds_planned=case.options.rounds,
+        rounds_planned=verification.options.rounds,
         confirmations_before=share.begun,
-        decision=case.evidence.decision,
-        p_gain=case.evidence.p_gain,
-        p_gain_exact=case.evidence.p_gain_fixed,
-        baseline=case.plain.name,
+        decision=verification.evidence.decision,
+        p_gain=verification.evidence.p_gain,
+        p_gain_exact=verification.evidence.p_gain_fixed,
+        baseline=verification.plain.name,
         ler_baseline_holdout=head.ler_baseline,
         delta_ler_ci_low=head.delta_ci[0],
         delta_ler_ci_high=head.delta_ci[1],
@@ -86,16 +92,16 @@ def assemble(
         delta_vs_strongest_ci=strongest.delta_ci,
         per_p=rows,
         baselines=baselines,
-        target=_target(case, rows),
+        target=_target(verification, rows),
         guards=found,
         ablation=ablation,
-        cost=census(case, answers["cost_census"][0]),
+        cost=census(verification, answers["cost_census"][0]),
         sandbox_tier=tier.name,
         sandboxed=tier.confines,
         model_code=subject.code.name,
-        bundle_kind=case.bundle.kind,
-        bundle_path=str(case.bundle.folder),
-        circuits={f"{p:g}": case.env.stream(p) for p in case.env.spec.noise.p},
+        bundle_kind=verification.bundle.kind,
+        bundle_path=str(verification.bundle.folder),
+        circuits={f"{p:g}": verification.env.stream(p) for p in verification.env.spec.noise.p},
         seconds=seconds,
         versions={
             "autoqec": __version__,
@@ -121,15 +127,15 @@ def _ok(guards: Mapping[str, GuardResult], *names: str) -> bool:
     return all(guards[name].ok is not False for name in names)
 
 
-def _paired(case: Case, p: float) -> PairedRow:
-    table = case.against_plain(p)
-    level = case.env.spec.eval_protocol.interval_level
-    backend, model = case.tally.seconds(p, case.model())
+def _paired(verification: Case, p: float) -> PairedRow:
+    table = verification.against_plain(p)
+    level = verification.env.spec.eval_protocol.interval_level
+    backend, model = verification.tally.seconds(p, verification.model())
     ratio_low, ratio_high = paired_ratio(table.b, table.c, table.both, level)
     return PairedRow(
         p=p,
         shots=table.shots,
-        baseline=case.plain.name,
+        baseline=verification.plain.name,
         ler_baseline=table.baseline_failures / table.shots,
         ler_baseline_ci=wilson(table.baseline_failures, table.shots, level),
         ler_candidate=table.candidate_failures / table.shots,
@@ -149,26 +155,28 @@ def _paired(case: Case, p: float) -> PairedRow:
     )
 
 
-def _target(case: Case, rows: Sequence[PairedRow]) -> Target:
-    spec = case.env.spec
+def _target(verification: Case, rows: Sequence[PairedRow]) -> Target:
+    spec = verification.env.spec
     wanted, level = spec.constraints, spec.eval_protocol.interval_level
     counts = {row.p: (row.both + row.c, row.shots) for row in rows}
     return check_target(counts, target_ler=wanted.target_ler, target_p=wanted.target_p, level=level)
 
 
-def _baselines(case: Case, survey: Survey, p: float) -> list[BaselineRow]:
+def _baselines(verification: Case, survey: Survey, p: float) -> list[BaselineRow]:
     """The other decoders at p. At other orders of ordered statistics the subject is a row of its own."""
     rows = []
-    names = {choice.name: unavailable(choice, case.problems[p]) for choice in survey.other_choices()}
-    names |= dict.fromkeys((at_order(case.key, order) for order in survey.other_orders()), None)
+    names = {
+        choice.name: unavailable(choice, verification.problems[p]) for choice in evaluation.other_choices()
+    }
+    names |= dict.fromkeys((at_order(verification.key, order) for order in evaluation.other_orders()), None)
     for name, reason in names.items():
-        shown = name.replace(case.model(), "predecoder")
-        if reason is not None or not case.tally.has(p, name):
+        shown = name.replace(verification.model(), "predecoder")
+        if reason is not None or not verification.tally.has(p, name):
             rows.append(BaselineRow(p=p, name=shown, shots=0, note=reason or "not in this bundle"))
             continue
-        table = case.tally.table(p, name, case.model())
-        level = case.env.spec.eval_protocol.interval_level
-        cut = table.shots < case.bundle.shots(p)
+        table = verification.tally.table(p, name, verification.model())
+        level = verification.env.spec.eval_protocol.interval_level
+        cut = table.shots < verification.bundle.shots(p)
         rows.append(
             BaselineRow(
                 p=p,
@@ -178,8 +186,8 @@ def _baselines(case: Case, survey: Survey, p: float) -> list[BaselineRow]:
                 ler_ci=wilson(table.baseline_failures, table.shots, level),
                 delta=table.delta,
                 delta_ci=paired_difference(table.b, table.c, table.shots, level),
-                us_per_shot=1e6 * sum(case.tally.seconds(p, name)) / table.shots,
-                note=f"slow: {case.options.baseline_seconds:g} s of one core" if cut else None,
+                us_per_shot=1e6 * sum(verification.tally.seconds(p, name)) / table.shots,
+                note=f"slow: {verification.options.baseline_seconds:g} s of one core" if cut else None,
             )
         )
     return rows

@@ -1,4 +1,4 @@
-"""The work that lanes do on the shots of a bundle."""
+"""The work that workers do on the shots of a bundle."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from autoqec.envs.problem import U8
 from autoqec.envs.sampling import Shots
 from autoqec.eval.bundles import read_rows, sample_chunk
 from autoqec.eval.secret import Secret
-from autoqec.eval.verifier_worker import Lane
+from autoqec.eval.verifier_worker import VerifierWorker
 
 PIECE = 500
 """Shots between two looks at the clock."""
@@ -28,8 +28,8 @@ class Where:
     detectors: Path
     observables: Path
 
-    def read(self, lane: Lane, start: int, stop: int) -> Shots:
-        of = lane.stage.problems[self.problem]
+    def read(self, verifier: VerifierWorker, start: int, stop: int) -> Shots:
+        of = verifier.setup.problems[self.problem]
         return Shots(
             read_rows(self.detectors, of.n_checks, start, stop),
             read_rows(self.observables, of.n_observables, start, stop),
@@ -64,8 +64,8 @@ class Sample:
     p: float
     label: int
 
-    def run(self, lane: Lane) -> Shots:
-        env = lane.environment(self.spec, self.root)
+    def run(self, verifier: VerifierWorker) -> Shots:
+        env = verifier.environment(self.spec, self.root)
         return sample_chunk(env, self.secret, self.bundle, self.kind, self.p, self.label)
 
 
@@ -79,9 +79,9 @@ class Baseline:
     stop: int
     seconds: float | None = None
 
-    def run(self, lane: Lane) -> Scored:
-        decoder = lane.decoder(self.where.problem, self.choice)
-        shots = self.where.read(lane, self.start, self.stop)
+    def run(self, verifier: VerifierWorker) -> Scored:
+        decoder = verifier.decoder(self.where.problem, self.choice)
+        shots = self.where.read(verifier, self.start, self.stop)
         decoder.decode(shots.detectors[:16])  # compiles, where there is something to compile
         begin = time.perf_counter()
         parts: list[U8] = []
@@ -108,8 +108,8 @@ class Candidate:
     order: int = 0
     seconds: float | None = None
 
-    def run(self, lane: Lane) -> Scored:
-        shots = self.where.read(lane, self.start, self.stop)
+    def run(self, verifier: VerifierWorker) -> Scored:
+        shots = self.where.read(verifier, self.start, self.stop)
         begin = time.perf_counter()
         failed, waited, invalid = [], 0.0, 0
         complaints: dict[str, None] = {}
@@ -117,8 +117,8 @@ class Candidate:
         done = 0
         while done < len(shots.detectors):
             part = Shots(*(rows[done : done + step] for rows in shots))
-            answers = lane.ask(self.where.problem, self.model, part.detectors)
-            predicted = lane.predict(self.where.problem, self.model, part.detectors, answers, self.order)
+            answers = verifier.ask(self.where.problem, self.model, part.detectors)
+            predicted = verifier.predict(self.where.problem, self.model, part.detectors, answers, self.order)
             failed.append((predicted != part.observables).any(axis=1) | ~answers.valid)
             waited += answers.seconds
             invalid += int((~answers.valid).sum())

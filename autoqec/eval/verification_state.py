@@ -24,7 +24,7 @@ LEVEL = 0.001
 
 
 @dataclass(frozen=True, eq=False)
-class Case:
+class VerificationState:
     """One subject with its environment, shots and scores.
 
     key: names the subject's models among those of all subjects of this verification. problems: built afresh, by p.
@@ -46,7 +46,7 @@ class Case:
     ablation_shots: int
 
     def model(self, form: str = REAL) -> str:
-        """The name of one of the subject's models, in lanes and tally."""
+        """The name of one of the subject's models, in the worker processes and the tally."""
         return f"{self.key}/{form}"
 
     def where(self, p: float) -> Where:

@@ -1,4 +1,4 @@
-"""The lanes of a verification, and the tasks handed out to them."""
+"""The worker processes of a verification, and the tasks handed out to them."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from types import TracebackType
 from typing import Any, Self
 
 from autoqec.errors import AutoQECError
-from autoqec.eval.verifier_worker import Stage, Task, rebuilt
+from autoqec.eval.verifier_worker import Task, WorkerSetup, rebuilt
 from autoqec.io.child_env import ONE_THREAD
 from autoqec.io.cores import available_cores
 from autoqec.io.scratch import scratch_folder
 
-MAX_LANES = 16
+MAX_WORKERS = 16
 
 
-class Lanes:
-    """Lane processes; use it as a context manager, so that they and their workers end with it."""
+class VerifierPool:
+    """Worker processes; use it as a context manager, so that they and their confined processes end with it."""
 
-    def __init__(self, stage: Stage, count: int | None = None) -> None:
-        self._lanes: list[tuple[subprocess.Popen[bytes], Connection]] = []
+    def __init__(self, setup: WorkerSetup, count: int | None = None) -> None:
+        self._processes: list[tuple[subprocess.Popen[bytes], Connection]] = []
         self._held = contextlib.ExitStack()
         self._scratch = self._held.enter_context(scratch_folder("verify"))
-        self._stage = stage
-        self.count = count or min(available_cores(), MAX_LANES)
+        self._setup = setup
+        self.count = count or min(available_cores(), MAX_WORKERS)
 
     def __enter__(self) -> Self:
         try:
             for _ in range(self.count):
-                self._lanes.append(_start(self._scratch))
-            for _, connection in self._lanes:
-                connection.send(self._stage)
+                self._processes.append(_start(self._scratch))
+            for _, connection in self._processes:
+                connection.send(self._setup)
         except BaseException:
             self.close()
             raise
@@ -49,7 +49,7 @@ class Lanes:
         self.close()
 
     def run(self, tasks: Sequence[Task], progress: Callable[[Any], None] | None = None) -> list[Any]:
-        """The results of all tasks, in their order; tasks are begun in that order as lanes come free."""
+        """The results of all tasks, in their order; tasks are started in that order as workers come free."""
         results: list[Any] = [None] * len(tasks)
         for index, result in self._finished(tasks):
             results[index] = result
@@ -58,7 +58,7 @@ class Lanes:
         return results
 
     def _finished(self, tasks: Sequence[Task]) -> Iterator[tuple[int, Any]]:
-        idle = [connection for _, connection in self._lanes]
+        idle = [connection for _, connection in self._processes]
         busy: dict[Connection, int] = {}
         following = iter(enumerate(tasks))
         while True:
@@ -85,19 +85,19 @@ class Lanes:
                 yield index, result
 
     def close(self) -> None:
-        for _, connection in self._lanes:
+        for _, connection in self._processes:
             connection.close()
-        for process, _ in self._lanes:
+        for process, _ in self._processes:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(timeout=2)
             process.kill()  # its worker goes with it
             process.wait()
-        self._lanes = []
+        self._processes = []
         self._held.close()
 
 
 def _start(scratch: Path) -> tuple[subprocess.Popen[bytes], Connection]:
-    """A process that runs `lane.main`. It is trusted: it imports what this process would, from the same places.
+    """A process that runs `verifier_worker.main`. It is trusted: it imports what this process would, from the same places.
 
     -P: the working directory is not one of them. It may be the checkout that is being judged.
     """

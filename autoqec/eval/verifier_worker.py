@@ -1,7 +1,7 @@
-"""One lane of a verification: a trusted process with a confined worker of its own.
+"""One worker of a verification: a trusted process with a confined one of its own, in which the model runs.
 
-Lane and worker take turns, so that as many lanes as cores keep every core busy. A lane reads shots and observables from the
-bundle, asks its worker about the shots, runs the classical backend and scores; only numbers go back.
+The two take turns, so that as many workers as cores keep every core busy. A worker reads shots and observables from the
+bundle, asks the model about the shots, runs the classical backend and scores; only numbers go back.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ class ModelSpec:
 
 
 @dataclass(frozen=True, eq=False)
-class Stage:
-    """What all lanes of a verification share. problems and models by name."""
+class WorkerSetup:
+    """What all workers of a verification share. problems and models by name."""
 
     problems: Mapping[str, DecodingProblem]
     models: Mapping[str, ModelSpec]
@@ -67,9 +67,9 @@ class Stage:
 
 
 class Task(Protocol):
-    """Work for a lane; picklable, and so is its result."""
+    """Work for a worker; picklable, and so is its result."""
 
-    def run(self, lane: Lane) -> Any: ...
+    def run(self, verifier: VerifierWorker) -> Any: ...
 
 
 @dataclass
@@ -86,12 +86,12 @@ class Answers:
     complaints: list[str] = field(default_factory=list)
 
 
-class Lane:
-    """The state of one lane process: decoders and backends by problem, and one worker per code base."""
+class VerifierWorker:
+    """The state of one worker: decoders and backends by problem, and one confined process per code base."""
 
-    def __init__(self, stage: Stage) -> None:
-        self.stage = stage
-        self._tier = next(tier for tier in TIERS if tier.name == stage.tier)
+    def __init__(self, setup: WorkerSetup) -> None:
+        self.setup = setup
+        self._tier = next(tier for tier in TIERS if tier.name == setup.tier)
         self._workers: dict[Path, ModelWorker] = {}
         self._deaths: dict[Path, str] = {}
         self._held: dict[tuple[str, str], HeldModel] = {}
@@ -115,17 +115,17 @@ class Lane:
     def decoder(self, problem: str, choice: DecoderChoice) -> Decoder:
         key = (problem, choice)
         if key not in self._decoders:
-            self._decoders[key] = choice.build(self.stage.problems[problem])
+            self._decoders[key] = choice.build(self.setup.problems[problem])
         return self._decoders[key]
 
     def backend(self, problem: str, order: int = 0) -> Backend:
         key = (problem, order)
         if key not in self._backends:
-            self._backends[key] = make_backend(self.stage.problems[problem], self.stage.backend, order)
+            self._backends[key] = make_backend(self.setup.problems[problem], self.setup.backend, order)
         return self._backends[key]
 
     def new_worker(self, code: Path) -> ModelWorker:
-        lifetime_s = self.stage.lifetime_s
+        lifetime_s = self.setup.lifetime_s
         return ModelWorker(
             self._tier, code, lifetime_s=lifetime_s, request_s=max(QUESTION_S, lifetime_s / 30)
         )
@@ -134,7 +134,7 @@ class Lane:
         self, worker: ModelWorker, problem: str, model: str, held_problem: int | None = None
     ) -> HeldModel:
         """Puts a model into a worker."""
-        of, spec = self.stage.problems[problem], self.stage.models[model]
+        of, spec = self.setup.problems[problem], self.setup.models[model]
         index = worker.hold_problem(of) if held_problem is None else held_problem
         return worker.hold_model(
             index,
@@ -142,13 +142,13 @@ class Lane:
             spec.dsl,
             spec.state,
             output_mode=spec.output_mode,
-            wants_edges=backend_entry(self.stage.backend).wants_edges,
+            wants_edges=backend_entry(self.setup.backend).wants_edges,
             seed=spec.seed,
         )
 
     def held(self, problem: str, model: str) -> tuple[ModelWorker, HeldModel]:
-        """The lane's own worker with the model in it. Refused: the model cannot be built; WorkerDied: nor asked again."""
-        code = self.stage.models[model].code
+        """The confined process with the model in it. Refused: the model cannot be built; WorkerDied: nor asked again."""
+        code = self.setup.models[model].code
         if code in self._deaths:
             raise WorkerDied(self._deaths[code], where="the model's process")
         try:
@@ -156,7 +156,7 @@ class Lane:
                 self._workers[code] = self.new_worker(code)
             worker = self._workers[code]
             if (code, problem) not in self._held_problems:
-                self._held_problems[code, problem] = worker.hold_problem(self.stage.problems[problem])
+                self._held_problems[code, problem] = worker.hold_problem(self.setup.problems[problem])
             if (problem, model) not in self._held:
                 index = self._held_problems[code, problem]
                 self._held[problem, model] = self.hold(worker, problem, model, index)
@@ -166,8 +166,8 @@ class Lane:
         return worker, self._held[problem, model]
 
     def ask(self, problem: str, model: str, detectors: U8) -> Answers:
-        """The lane's worker on some shots. What the model fails to answer is invalid; it is never answered for it."""
-        code = self.stage.models[model].code
+        """The model on some shots. What the model fails to answer is invalid; it is never answered for it."""
+        code = self.setup.models[model].code
         parts = []
         for start in range(0, len(detectors), SLICE):
             rows = detectors[start : start + SLICE]
@@ -196,7 +196,7 @@ class Lane:
         complaint: str | None = None,
     ) -> Answers:
         """Answers with every row that is no valid answer found and replaced by the environment's own numbers."""
-        of = self.stage.problems[problem]
+        of = self.setup.problems[problem]
         complaints = [] if complaint is None else [complaint]
         if held.kind == "faults":
             spare = raw.shape[1] * 8 - held.columns
@@ -219,7 +219,7 @@ class Lane:
         return Answers(raw, valid, seconds, complaints)
 
     def _nothing(self, problem: str, model: str, shots: int, complaint: str) -> Answers:
-        of, spec = self.stage.problems[problem], self.stage.models[model]
+        of, spec = self.setup.problems[problem], self.setup.models[model]
         if spec.output_mode == "hard_flip":
             raw: npt.NDArray[Any] = pack(np.zeros((shots, of.n_faults)))
         else:
@@ -231,10 +231,10 @@ class Lane:
     def predict(self, problem: str, model: str, detectors: U8, answers: Answers, order: int = 0) -> U8:
         """Predicted observables. Residual and frame of applied faults come from this side's own H and L."""
         backend = self.backend(problem, order)
-        of = self.stage.problems[problem]
+        of = self.setup.problems[problem]
         if not answers.valid.any():  # all of them fail, whatever is predicted
             return np.zeros((len(detectors), width(of.n_observables)), dtype=np.uint8)
-        if self.stage.models[model].output_mode == "hard_flip":
+        if self.setup.models[model].output_mode == "hard_flip":
             if problem not in self._fault_maps:
                 self._fault_maps[problem] = FaultMaps(of)
             flips = self._fault_maps[problem].flips(
@@ -262,7 +262,7 @@ def _parts(error: Exception) -> tuple[str, str, str | None, str | None]:
 
 
 def rebuilt(parts: tuple[str, str, str | None, str | None]) -> AutoQECError:
-    """The error that a task raised in a lane."""
+    """The error that a task raised in a worker."""
     kind, what, where, hint = parts
     return _ERRORS[kind](what, where=where, hint=hint)
 
@@ -271,18 +271,18 @@ def main() -> None:
     """Serves tasks from the connection whose descriptor is the first argument, until it closes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     connection = Connection(int(sys.argv[1]))
-    lane = Lane(connection.recv())
+    verifier = VerifierWorker(connection.recv())
     try:
         while True:
             task: Task = connection.recv()
             try:
-                connection.send((True, task.run(lane)))
+                connection.send((True, task.run(verifier)))
             except Exception as error:
                 connection.send((False, _parts(error)))
     except (EOFError, BrokenPipeError, ConnectionResetError):
         pass
     finally:
-        lane.close()
+        verifier.close()
 
 
 if __name__ == "__main__":

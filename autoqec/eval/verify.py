@@ -22,7 +22,7 @@ from autoqec.eval import report
 from autoqec.eval.ablations import variants
 from autoqec.eval.bundles import Bundle, load_bundle, open_bundle
 from autoqec.eval.composition import read_composition
-from autoqec.eval.evaluation import Survey
+from autoqec.eval.evaluation import Evaluation
 from autoqec.eval.guards import guards
 from autoqec.eval.guards.more_rounds import LARGEST, PROBLEM, longer
 from autoqec.eval.ledger import Ledger, Share, family_of
@@ -31,9 +31,9 @@ from autoqec.eval.options import VerifyOptions
 from autoqec.eval.schema import VerifyReport
 from autoqec.eval.secret import Secret
 from autoqec.eval.subject import Subject, read_subject
-from autoqec.eval.verification_state import Case
-from autoqec.eval.verifier_pool import Lanes
-from autoqec.eval.verifier_worker import Stage
+from autoqec.eval.verification_state import VerificationState
+from autoqec.eval.verifier_pool import VerifierPool
+from autoqec.eval.verifier_worker import WorkerSetup
 from autoqec.io.hashing import sha256_bytes
 from autoqec.layout import RoundDir, VerifierDir
 from autoqec.sandbox.kernel_cache import ensure_compiled
@@ -83,19 +83,19 @@ class _Verification:
         at = reference_p(env)
         problems = {p: env.built_problem(p) for p in env.spec.noise.p}
         further = self._longer(at, problems[at])
-        stage = self._stage(subjects, problems, further, secret)
+        setup = self._setup(subjects, problems, further, secret)
         ensure_compiled()
         keys = [str(index) for index in range(len(subjects))]
         with ExitStack() as stack:
-            lanes = stack.enter_context(Lanes(stage, options.lanes))
+            pool = stack.enter_context(VerifierPool(setup, options.workers))
             nominal = Share(None, confirmation_alpha(options.rounds))
             bundle, share = (archived, nominal) if archived else self._open(subjects)
             stack.callback(_discard, bundle)
             shares = [share if bundle.kind == "confirm" else nominal, *[nominal] * (len(subjects) - 1)]
-            survey = Survey(env, options, lanes, bundle, secret, at, problems, plain_backend(env))
-            evidence = survey.confirm(keys, [each.alpha for each in shares])
-            cases = [
-                Case(
+            evaluation = Evaluation(env, options, pool, bundle, secret, at, problems, plain_backend(env))
+            evidence = evaluation.confirm(keys, [each.alpha for each in shares])
+            verifications = [
+                VerificationState(
                     key=key,
                     subject=subject,
                     env=env,
@@ -103,29 +103,29 @@ class _Verification:
                     secret=secret,
                     bundle=bundle,
                     reference_p=at,
-                    plain=survey.plain,
+                    plain=evaluation.plain,
                     problems=problems,
-                    tally=survey.tally,
+                    tally=evaluation.tally,
                     evidence=found,
                     longer=None if further is None else further[0],
-                    ablation_shots=survey.ablation_shots(key),
+                    ablation_shots=evaluation.ablation_shots(key),
                 )
                 for key, subject, found in zip(keys, subjects, evidence, strict=True)
             ]
-            answers = survey.finish(cases, guards())
+            answers = evaluation.finish(verifications, guards())
             identity = bundle.seal(self.home.bundles)
         reports = [
             report.assemble(
-                case,
-                answers[case.key],
-                survey,
+                verification,
+                answers[verification.key],
+                evaluation,
                 bundle_id=identity,
                 tier=self.tier,
                 share=share,
                 no_claim=_no_claim(bundle, archived is not None, is_parent=index > 0),
                 seconds=time.monotonic() - self.begin,
             )
-            for index, (case, share) in enumerate(zip(cases, shares, strict=True))
+            for index, (verification, share) in enumerate(zip(verifications, shares, strict=True))
         ]
         if len(reports) > 1:
             reports[0] = self._composed(reports, round_dirs)
@@ -159,13 +159,13 @@ class _Verification:
             return None
         return further, further.built_problem(at)
 
-    def _stage(
+    def _setup(
         self,
         subjects: Sequence[Subject],
         problems: dict[float, DecodingProblem],
         further: tuple[Environment, DecodingProblem] | None,
         secret: Secret,
-    ) -> Stage:
+    ) -> WorkerSetup:
         named = {repr(p): problem for p, problem in problems.items()}
         if further is not None:
             named[PROBLEM] = further[1]
@@ -174,7 +174,7 @@ class _Verification:
             for index, subject in enumerate(subjects)
             for form, spec in variants(subject, secret.seed("ablation", "", subject.sha256, 0)).items()
         }
-        return Stage(
+        return WorkerSetup(
             problems=named,
             models=models,
             backend=self.env.spec.classical_backend,

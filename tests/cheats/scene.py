@@ -216,7 +216,7 @@ class Scene:
             "shots": SHOTS,
             "cap": SHOTS,
             "home": self.home,
-            "lanes": 1,
+            "workers": 1,
             "baseline_seconds": 3.0,
             "deadline_s": 1800.0,
             "repo": self.shared.repo,

@@ -31,7 +31,7 @@ from autoqec.eval.guards import (
 from autoqec.eval.guards.more_rounds import longer
 from autoqec.eval.tally import Tally
 from autoqec.eval.tasks import Candidate, Scored, Where
-from autoqec.eval.verifier_worker import SLICE, Lane, ModelSpec, Stage
+from autoqec.eval.verifier_worker import SLICE, ModelSpec, VerifierWorker, WorkerSetup
 from autoqec.sandbox.tiers import strongest
 
 P = 0.01
@@ -62,39 +62,39 @@ def where(env: Environment, tmp_path_factory: pytest.TempPathFactory) -> Where:
 
 
 @pytest.fixture
-def lane_with(env: Environment, tmp_path: Path) -> Iterator[Callable[[str], Lane]]:
-    opened: list[Lane] = []
+def verifier_with(env: Environment, tmp_path: Path) -> Iterator[Callable[[str], VerifierWorker]]:
+    opened: list[VerifierWorker] = []
 
-    def make(line: str) -> Lane:
+    def make(line: str) -> VerifierWorker:
         root = tmp_path / "code"
         package = Path(autoqec.__file__).parent
         shutil.copytree(package, root / "autoqec", ignore=shutil.ignore_patterns("__pycache__"))
         with (root / MODULE).open("a") as file:
             file.write(FRAME.format(line=line))
         spec = ModelSpec(SOFT, None, "soft_priors", root)
-        stage = Stage({"x": env.problem(P)}, {"0/real": spec}, "mwpm", strongest().name, 300.0)
-        opened.append(Lane(stage))
+        setup = WorkerSetup({"x": env.problem(P)}, {"0/real": spec}, "mwpm", strongest().name, 300.0)
+        opened.append(VerifierWorker(setup))
         return opened[-1]
 
     yield make
-    for lane in opened:
-        lane.close()
+    for verifier in opened:
+        verifier.close()
 
 
-def watched(lane: Lane, where: Where) -> dict[str, Any]:
+def watched(verifier: VerifierWorker, where: Where) -> dict[str, Any]:
     """The main test, then the three guards that watch how it answers."""
     tally = Tally()
-    tally.add(P, "0/real", Candidate(where, "0/real", 0, SHOTS).run(lane))
+    tally.add(P, "0/real", Candidate(where, "0/real", 0, SHOTS).run(verifier))
     subject = SimpleNamespace(n_params=1, n_bytes=4, metrics=None)
-    case: Any = SimpleNamespace(
+    verification: Any = SimpleNamespace(
         tally=tally, reference_p=P, model=lambda: "0/real", subject=subject, where=lambda _p: where
     )
     found = {
-        replay: replay.prepare(case)[0].run(lane),
-        batch_independence: batch_independence.Mix(where, "0/real", 2000, 11).run(lane),
-        cost_census: cost_census.Count(where, "0/real").run(lane),
+        replay: replay.prepare(verification)[0].run(verifier),
+        batch_independence: batch_independence.Mix(where, "0/real", 2000, 11).run(verifier),
+        cost_census: cost_census.Count(where, "0/real").run(verifier),
     }
-    return {guard.NAME: guard.judge(case, [answer]) for guard, answer in found.items()}
+    return {guard.NAME: guard.judge(verification, [answer]) for guard, answer in found.items()}
 
 
 @pytest.mark.verifier
@@ -114,9 +114,9 @@ def watched(lane: Lane, where: Where) -> dict[str, Any]:
     ids=["honest", "random", "cross-shot", "batch size", "state", "counts another path"],
 )
 def test_each_trick_breaks_its_guard(
-    lane_with: Callable[[str], Lane], where: Where, line: str, broken: set[str]
+    verifier_with: Callable[[str], VerifierWorker], where: Where, line: str, broken: set[str]
 ) -> None:
-    found = watched(lane_with(line), where)
+    found = watched(verifier_with(line), where)
     failed = {name for name, result in found.items() if not result.ok}
     assert failed >= broken, {name: result.text for name, result in found.items()}
     if not broken:
@@ -125,19 +125,19 @@ def test_each_trick_breaks_its_guard(
 
 @pytest.mark.verifier
 def test_work_outside_torch_shows_in_the_time_it_takes(
-    lane_with: Callable[[str], Lane], where: Where
+    verifier_with: Callable[[str], VerifierWorker], where: Where
 ) -> None:
     line = "import numpy; len(syndrome) > 200 and numpy.linalg.svd(numpy.ones((1200, 1200)))"
     found = cost_census.judge(
         SimpleNamespace(subject=SimpleNamespace(n_params=1, n_bytes=4)),  # type: ignore[arg-type]
-        [cost_census.Count(where, "0/real").run(lane_with(line))],
+        [cost_census.Count(where, "0/real").run(verifier_with(line))],
     )
     assert not found.ok
     assert "hidden" in found.text
 
 
 def scores(base: int, *, holds_code: bool = True, **failures: int) -> Any:
-    """A case whose forms fail on the given numbers of 10,000 shots, nested: a better form fails on fewer of the same."""
+    """A verification whose forms fail on the given numbers of 10,000 shots, nested: a better form fails on fewer of the same."""
     tally = Tally()
     order = np.random.default_rng(1).permutation(10_000)
     for name, count in {"plain": base, **failures}.items():
@@ -183,8 +183,8 @@ GENTLE = doses(500, 520, 700, 3000)
 def test_ablation_tells_algorithm_weights_and_neither(
     forms: dict[str, int], attribution: str, ok: bool
 ) -> None:
-    case = scores(800, **forms, **GENTLE)
-    found = ablation.judge(case, ())
+    verification = scores(800, **forms, **GENTLE)
+    found = ablation.judge(verification, ())
     assert found.facts["attribution"] == attribution, found.text
     assert found.ok is ok, found.text
 
@@ -201,21 +201,21 @@ def test_alike_weights_may_be_shuffled_where_no_code_can_hide() -> None:
 def test_a_decided_gain_need_not_be_overwhelming_on_the_ablation_s_shots() -> None:
     """8 of 8 discordant shots: below one in a hundred, above one in a thousand."""
     forms = {"real": 792, "untrained": 800, "shuffled": 3000, "reinitialised": 800}
-    case = scores(800, **forms, **doses(792, 800, 900, 3000))
-    assert ablation.judge(case, ()).ok
-    case.evidence.decision = "undecided"
-    assert ablation.judge(case, ()).facts["attribution"] == "none"
+    verification = scores(800, **forms, **doses(792, 800, 900, 3000))
+    assert ablation.judge(verification, ()).ok
+    verification.evidence.decision = "undecided"
+    assert ablation.judge(verification, ()).facts["attribution"] == "none"
 
 
 def test_labels_are_compared_as_ranges_however_long_they_are() -> None:
     def judged(low: int, high: int) -> Any:
         policy = SeedPolicy()
-        case: Any = SimpleNamespace(
+        verification: Any = SimpleNamespace(
             env=SimpleNamespace(spec=SimpleNamespace(noise=SimpleNamespace(seed_policy=policy))),
             subject=SimpleNamespace(train_labels=(low, high)),
             bundle=SimpleNamespace(labels_used=lambda: [9000, 9001]),
         )
-        return seed_isolation.judge(case, ())
+        return seed_isolation.judge(verification, ())
 
     assert judged(1, 999).ok
     assert judged(0, -1).ok
@@ -228,13 +228,13 @@ def test_labels_are_compared_as_ranges_however_long_they_are() -> None:
 def test_the_replay_asks_the_main_test_s_own_questions_again() -> None:
     """Other batches would round differently, and an honest network could be called a cheat for it."""
     for shots in (10_000, 30_000, 4000, 500):
-        case: Any = SimpleNamespace(
+        verification: Any = SimpleNamespace(
             reference_p=P,
             tally=SimpleNamespace(shots=lambda _p, _m, n=shots: n),
             where=lambda _p: None,
             model=lambda: "m",
         )
-        task = replay.prepare(case)[0]
+        task = replay.prepare(verification)[0]
         assert (task.start % CHUNK) % SLICE == 0
         assert task.stop == shots
         assert min(shots, SLICE) < task.stop - task.start + 1 <= 2 * SLICE + 1
@@ -297,20 +297,20 @@ def test_matchers_may_disagree_where_corrections_are_equally_cheap(env: Environm
     even = Environment(env.spec.model_copy(update={"code": code}))
     problem, shots = even.problem(P), even.sampler(P).sample(SHOTS, 5)
     backend = MatchingBackend(problem)
-    lane = SimpleNamespace(stage=SimpleNamespace(problems={"even": problem}), backend=lambda _: backend)
-    case = SimpleNamespace(env=even, plain=SimpleNamespace(name="pymatching"))
+    verifier = SimpleNamespace(setup=SimpleNamespace(problems={"even": problem}), backend=lambda _: backend)
+    verification = SimpleNamespace(env=even, plain=SimpleNamespace(name="pymatching"))
 
     def found(plain: Any) -> frozen_baseline.Checked:
         backend.decode = plain  # type: ignore[method-assign]
         where = SimpleNamespace(problem="even", read=lambda *_: shots)
-        return frozen_baseline.Check(where, SHOTS).run(lane)  # type: ignore[arg-type]
+        return frozen_baseline.Check(where, SHOTS).run(verifier)  # type: ignore[arg-type]
 
     decode = backend.decode
     honest = found(decode)
     assert honest.disagree > 0.05 * SHOTS
-    assert frozen_baseline.judge(case, [honest]).ok  # type: ignore[arg-type]
+    assert frozen_baseline.judge(verification, [honest]).ok  # type: ignore[arg-type]
     spoilt = found(lambda detectors: decode(detectors) ^ (np.arange(len(detectors)) % 20 == 0)[:, None])
-    verdict = frozen_baseline.judge(case, [spoilt])  # type: ignore[arg-type]
+    verdict = frozen_baseline.judge(verification, [spoilt])  # type: ignore[arg-type]
     assert not verdict.ok
     assert "significantly better" in verdict.text
 

@@ -43,7 +43,7 @@ def test_refused_with_its_reason_and_without_side_effects(
     (scene.round / "checkpoint.pt").write_bytes(attack(scene))
     before = sorted(scene.round.iterdir())
     with pytest.raises(InputError, match=word) as refused:
-        verify(scene.round, env, VerifyOptions(home=tmp_path / "home", lanes=1))
+        verify(scene.round, env, VerifyOptions(home=tmp_path / "home", workers=1))
     assert "checkpoint.pt" in str(refused.value.where)
     assert not scene.target.exists()
     assert sorted(scene.round.iterdir()) == before
@@ -63,7 +63,7 @@ def test_a_tier_2_config_is_refused_where_nothing_confines_it(
     folder = make_round(tmp_path / "round", dsl)
     monkeypatch.setattr(verify_module, "strongest", Unconfined)
     with pytest.raises(UnavailableError, match="sandbox"):
-        verify(folder, env, VerifyOptions(home=tmp_path / "home", lanes=1))
+        verify(folder, env, VerifyOptions(home=tmp_path / "home", workers=1))
 
 
 def test_metrics_that_are_no_json_or_huge_are_only_absent(

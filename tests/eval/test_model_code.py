@@ -116,7 +116,7 @@ def committed(folder: Path, commit: str, name: str, **state: torch.Tensor) -> Pa
 
 
 def options(home: Path, repo: Path) -> VerifyOptions:
-    return VerifyOptions(shots=CHUNK, cap=2 * CHUNK, home=home, repo=repo, base="main", lanes=1)
+    return VerifyOptions(shots=CHUNK, cap=2 * CHUNK, home=home, repo=repo, base="main", workers=1)
 
 
 @pytest.mark.verifier
@@ -212,7 +212,7 @@ def test_what_a_pointer_says_of_its_repository_may_be_nonsense(
     claims = {"commit_sha": "a" * 40, "branch": " \n ", "provenance": {"repo_root_resolved": "/\0"}}
     (folder / "round_1_pointer.json").write_text(json.dumps(claims))
     with pytest.raises(InputError, match="--repo"):
-        verify(folder, env, VerifyOptions(home=tmp_path / "home", lanes=1))
+        verify(folder, env, VerifyOptions(home=tmp_path / "home", workers=1))
 
 
 def test_the_repository_that_autoqec_keeps_in_the_working_directory_is_found(
@@ -231,7 +231,7 @@ def test_the_repository_that_autoqec_keeps_in_the_working_directory_is_found(
         claims = {"commit_sha": "a" * 40, "provenance": {"repo_root_resolved": str(repository)}}
         (folder / "round_1_pointer.json").write_text(json.dumps(claims))
         with pytest.raises(InputError, match=said):
-            verify(folder, env, VerifyOptions(home=tmp_path / "home", lanes=1))
+            verify(folder, env, VerifyOptions(home=tmp_path / "home", workers=1))
 
 
 def test_a_branch_full_of_data_is_refused(
@@ -285,8 +285,8 @@ def test_rewritten_history_breaks_the_guard(repo: Path, tmp_path: Path) -> None:
         from types import SimpleNamespace
 
         subject = SimpleNamespace(code=code, branch=name)
-        case = SimpleNamespace(subject=subject, options=SimpleNamespace(base="main", **changes))
-        return code_scope.judge(case, ()).ok  # type: ignore[arg-type]
+        verification = SimpleNamespace(subject=subject, options=SimpleNamespace(base="main", **changes))
+        return code_scope.judge(verification, ()).ok  # type: ignore[arg-type]
 
     assert judged()
     git(repo, "branch", "--force", name, "main")

@@ -14,8 +14,8 @@ from autoqec.decoders.reference_p import plain_backend
 from autoqec.envs.environment import Environment
 from autoqec.envs.problem import U8
 from autoqec.eval.tasks import Baseline, Candidate, Where
-from autoqec.eval.verifier_pool import Lanes
-from autoqec.eval.verifier_worker import SLICE, Lane, ModelSpec, Stage
+from autoqec.eval.verifier_pool import VerifierPool
+from autoqec.eval.verifier_worker import SLICE, ModelSpec, VerifierWorker, WorkerSetup
 from autoqec.sandbox.tiers import strongest
 
 P = 0.01
@@ -41,23 +41,23 @@ PREDECODERS["neural_bp"] = _Moody
 
 
 @pytest.fixture
-def lane_with(env: Environment, tmp_path: Path) -> Iterator[Callable[..., Lane]]:
-    opened: list[Lane] = []
+def verifier_with(env: Environment, tmp_path: Path) -> Iterator[Callable[..., VerifierWorker]]:
+    opened: list[VerifierWorker] = []
 
-    def make(value: str = "1.0", raises: bool = False, exits: bool = False) -> Lane:
+    def make(value: str = "1.0", raises: bool = False, exits: bool = False) -> VerifierWorker:
         root = tmp_path / f"code{len(opened)}"
         package = Path(autoqec.__file__).parent
         shutil.copytree(package, root / "autoqec", ignore=shutil.ignore_patterns("__pycache__"))
         with (root / MODULE).open("a") as file:
             file.write(MOODY % (value, raises, exits))
         spec = ModelSpec(SOFT, None, "soft_priors", root)
-        stage = Stage({"x": env.problem(P)}, {"m": spec}, "mwpm", strongest().name, 300.0)
-        opened.append(Lane(stage))
+        setup = WorkerSetup({"x": env.problem(P)}, {"m": spec}, "mwpm", strongest().name, 300.0)
+        opened.append(VerifierWorker(setup))
         return opened[-1]
 
     yield make
-    for lane in opened:
-        lane.close()
+    for verifier in opened:
+        verifier.close()
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +65,7 @@ def shots(env: Environment) -> tuple[U8, U8]:
     return env.sampler(P).sample(3 * SLICE, 3)
 
 
-def test_lanes_import_nothing_from_the_working_directory(
+def test_workers_import_nothing_from_the_working_directory(
     env: Environment, shots: tuple[U8, U8], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It may be the checkout that is being judged, whose evaluator says what its author likes."""
@@ -76,9 +76,9 @@ def test_lanes_import_nothing_from_the_working_directory(
     for path, rows in zip((where.detectors, where.observables), shots, strict=True):
         rows.tofile(path)
     monkeypatch.chdir(tmp_path)
-    stage = Stage({"x": env.problem(P)}, {}, "mwpm", strongest().name, 300.0)
-    with Lanes(stage, 1) as lanes:
-        (scored,) = lanes.run([Baseline(where, plain_backend(env), 0, SLICE)])
+    setup = WorkerSetup({"x": env.problem(P)}, {}, "mwpm", strongest().name, 300.0)
+    with VerifierPool(setup, 1) as pool:
+        (scored,) = pool.run([Baseline(where, plain_backend(env), 0, SLICE)])
     assert 0 < np.bitwise_count(scored.bits).sum() < SLICE / 4
 
 
@@ -88,13 +88,13 @@ def bit(detectors: U8, index: int) -> np.ndarray:
 
 @pytest.mark.parametrize("value", ["float('nan')", "float('inf')", "-1e30"])
 def test_a_shot_without_a_valid_answer_fails(
-    lane_with: Callable[..., Lane], shots: tuple[U8, U8], tmp_path: Path, value: str
+    verifier_with: Callable[..., VerifierWorker], shots: tuple[U8, U8], tmp_path: Path, value: str
 ) -> None:
     detectors, observables = shots
     detectors.tofile(tmp_path / "d")
     observables.tofile(tmp_path / "o")
     task = Candidate(Where("x", tmp_path / "d", tmp_path / "o"), "m", 0, len(detectors))
-    scored = task.run(lane_with(value))
+    scored = task.run(verifier_with(value))
     failed = np.unpackbits(scored.bits, bitorder="little", count=len(detectors)).astype(bool)
     hit = bit(detectors, 0).astype(bool)
     assert 0 < hit.sum() == scored.invalid
@@ -104,13 +104,13 @@ def test_a_shot_without_a_valid_answer_fails(
 
 
 def test_an_error_costs_the_shots_of_its_question_and_no_others(
-    lane_with: Callable[..., Lane], shots: tuple[U8, U8]
+    verifier_with: Callable[..., VerifierWorker], shots: tuple[U8, U8]
 ) -> None:
     detectors, _ = shots
     calm = detectors[bit(detectors, 1) == 0]
     wild = np.concatenate([calm[:SLICE], detectors[bit(detectors, 1) == 1][:10], calm[:SLICE]])
-    lane = lane_with(raises=True)
-    answers = lane.ask("x", "m", wild)
+    verifier = verifier_with(raises=True)
+    answers = verifier.ask("x", "m", wild)
     assert answers.valid[:SLICE].all()
     assert not answers.valid[SLICE : 2 * SLICE].any()
     assert answers.valid[2 * SLICE :].all()
@@ -119,12 +119,14 @@ def test_an_error_costs_the_shots_of_its_question_and_no_others(
     assert "\n" not in answers.complaints[0]
 
 
-def test_a_dead_worker_answers_nothing_more(lane_with: Callable[..., Lane], shots: tuple[U8, U8]) -> None:
+def test_a_dead_worker_answers_nothing_more(
+    verifier_with: Callable[..., VerifierWorker], shots: tuple[U8, U8]
+) -> None:
     detectors, observables = shots
-    lane = lane_with(exits=True)
-    answers = lane.ask("x", "m", detectors)
+    verifier = verifier_with(exits=True)
+    answers = verifier.ask("x", "m", detectors)
     assert not answers.valid.any()
-    predicted = lane.predict("x", "m", detectors, answers)
+    predicted = verifier.predict("x", "m", detectors, answers)
     assert predicted.shape == observables.shape
     assert "WorkerDied" in answers.complaints[0]
-    assert not lane.ask("x", "m", detectors[:100]).valid.any()
+    assert not verifier.ask("x", "m", detectors[:100]).valid.any()

@@ -28,7 +28,7 @@ P = 0.01
 
 def options(home: Path, **changes: object) -> VerifyOptions:
     return VerifyOptions(
-        **{"shots": CHUNK, "cap": 2 * CHUNK, "home": home, "baseline_seconds": 5.0, "lanes": 1, **changes}
+        **{"shots": CHUNK, "cap": 2 * CHUNK, "home": home, "baseline_seconds": 5.0, "workers": 1, **changes}
     )  # type: ignore[arg-type]
 
 

@@ -1,4 +1,4 @@
-"""The guards of a verification: one file each. A guard may have work for the lanes; then it judges."""
+"""The guards of a verification: one file each. A guard may have work for the workers; then it judges."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from autoqec.eval.schema import GuardResult
-from autoqec.eval.verification_state import Case
+from autoqec.eval.verification_state import VerificationState
 from autoqec.eval.verifier_worker import Task
 
 _MODULES = (
@@ -30,17 +30,17 @@ _MODULES = (
 )
 
 
-Judge = Callable[[Case, Sequence[Any]], GuardResult]
-Prepare = Callable[[Case], Sequence[Task]]
+Judge = Callable[[VerificationState, Sequence[Any]], GuardResult]
+Prepare = Callable[[VerificationState], Sequence[Task]]
 
 
-def no_tasks(_case: Case) -> Sequence[Task]:
+def no_tasks(_case: VerificationState) -> Sequence[Task]:
     return ()
 
 
 @dataclass(frozen=True)
 class Guard:
-    """prepare: tasks for the lanes; judge: the result, from the case and the tasks' answers in their order."""
+    """prepare: tasks for the workers; judge: the result, from the verification's state and the tasks' answers in their order."""
 
     name: str
     judge: Judge

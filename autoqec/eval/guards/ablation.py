@@ -18,7 +18,7 @@ from autoqec.eval.bundles import CHUNK
 from autoqec.eval.guards import Guard
 from autoqec.eval.schema import Ablation, DoseRow, GuardResult
 from autoqec.eval.tasks import Candidate
-from autoqec.eval.verification_state import LEVEL, Case, is_better
+from autoqec.eval.verification_state import LEVEL, VerificationState, is_better
 from autoqec.stats.intervals import paired_difference, wilson
 from autoqec.stats.table import PairedTable
 
@@ -27,53 +27,64 @@ SHOWS = 0.01
 """Level at which a gain that the main test has decided must show again on the ablation's part of its shots."""
 
 
-def prepare(case: Case) -> Sequence[Candidate]:
-    forms = [SHUFFLED, REINITIALISED, *([UNTRAINED] if _has_untrained(case) else [])]
-    return tasks_for(case, forms)
+def prepare(verification: VerificationState) -> Sequence[Candidate]:
+    forms = [SHUFFLED, REINITIALISED, *([UNTRAINED] if _has_untrained(verification) else [])]
+    return tasks_for(verification, forms)
 
 
-def tasks_for(case: Case, forms: Sequence[str]) -> list[Candidate]:
+def tasks_for(verification: VerificationState, forms: Sequence[str]) -> list[Candidate]:
     """Forms of the subject on the ablation's shots; the tally takes their scores."""
-    p = case.reference_p
+    p = verification.reference_p
     return [
-        Candidate(case.where(p), case.model(form), start, min(start + CHUNK, case.ablation_shots))
+        Candidate(
+            verification.where(p),
+            verification.model(form),
+            start,
+            min(start + CHUNK, verification.ablation_shots),
+        )
         for form in forms
-        for start in range(0, case.ablation_shots, CHUNK)
+        for start in range(0, verification.ablation_shots, CHUNK)
     ]
 
 
-def figures(case: Case) -> Ablation:
+def figures(verification: VerificationState) -> Ablation:
     """What the report says about where the gain comes from. The untrained form of a pure network is the plain backend."""
-    p, shots, level = case.reference_p, case.ablation_shots, case.env.spec.eval_protocol.interval_level
-    plain = case.plain.name
-    untrained = case.model(UNTRAINED) if _has_untrained(case) else plain
-    table = case.tally.table
+    p, shots, level = (
+        verification.reference_p,
+        verification.ablation_shots,
+        verification.env.spec.eval_protocol.interval_level,
+    )
+    plain = verification.plain.name
+    untrained = verification.model(UNTRAINED) if _has_untrained(verification) else plain
+    table = verification.tally.table
 
     def ler(name: str) -> float:
-        return case.tally.failures(p, name, shots) / shots
+        return verification.tally.failures(p, name, shots) / shots
 
     def gain_ci(of: PairedTable) -> tuple[float, float]:
         return paired_difference(of.b, of.c, of.shots, level)
 
     algorithm = table(p, plain, untrained, shots)
-    weights = table(p, untrained, case.model(), shots)
+    weights = table(p, untrained, verification.model(), shots)
     algorithm_wins = is_better(algorithm)
     floor = untrained if algorithm_wins else plain
     survives = [
-        form for form in (SHUFFLED, REINITIALISED) if is_better(table(p, floor, case.model(form), shots))
+        form
+        for form in (SHUFFLED, REINITIALISED)
+        if is_better(table(p, floor, verification.model(form), shots))
     ]
     attribution: Literal["algorithm", "weights", "both", "none"] = "none"
-    level_of_gain = SHOWS if case.evidence.decision == "gain" else LEVEL
-    if is_better(table(p, plain, case.model(), shots), level_of_gain):
+    level_of_gain = SHOWS if verification.evidence.decision == "gain" else LEVEL
+    if is_better(table(p, plain, verification.model(), shots), level_of_gain):
         attribution = "algorithm" if algorithm_wins else "weights"
         if algorithm_wins and is_better(weights):
             attribution = "both"
     return Ablation(
         shots=shots,
         ler_baseline=ler(plain),
-        ler_real=ler(case.model()),
-        ler_shuffled=ler(case.model(SHUFFLED)),
-        ler_reinitialised=ler(case.model(REINITIALISED)),
+        ler_real=ler(verification.model()),
+        ler_shuffled=ler(verification.model(SHUFFLED)),
+        ler_reinitialised=ler(verification.model(REINITIALISED)),
         ler_untrained=ler(untrained),
         algorithm_gain=algorithm.delta,
         algorithm_gain_ci=gain_ci(algorithm),
@@ -81,22 +92,24 @@ def figures(case: Case) -> Ablation:
         weights_gain_ci=gain_ci(weights),
         attribution=attribution,
         survives=survives,
-        changed_by_shuffle=case.forms(REAL, SHUFFLED).discordant,
+        changed_by_shuffle=verification.forms(REAL, SHUFFLED).discordant,
         doses=[
             DoseRow(
                 dose=dose,
-                ler=ler(case.model(noisy(dose))),
-                ler_ci=wilson(case.tally.failures(p, case.model(noisy(dose)), shots), shots, level),
+                ler=ler(verification.model(noisy(dose))),
+                ler_ci=wilson(
+                    verification.tally.failures(p, verification.model(noisy(dose)), shots), shots, level
+                ),
             )
             for dose in DOSES
         ],
     )
 
 
-def judge(case: Case, _answers: Sequence[Any]) -> GuardResult:
-    found = figures(case)
+def judge(verification: VerificationState, _answers: Sequence[Any]) -> GuardResult:
+    found = figures(verification)
     wrong = []
-    foreign = case.subject.holds_code
+    foreign = verification.subject.holds_code
     if found.survives and (foreign or REINITIALISED in found.survives):
         explained = "the untrained algorithm" if found.algorithm_gain > 0 else "nothing"
         wrong.append(
@@ -106,9 +119,9 @@ def judge(case: Case, _answers: Sequence[Any]) -> GuardResult:
     if foreign and found.attribution in ("weights", "both"):
         if not found.changed_by_shuffle:
             wrong.append("shuffling all weights changes nothing")
-        elif not is_better(case.forms(SHUFFLED, REAL), SHOWS):
+        elif not is_better(verification.forms(SHUFFLED, REAL), SHOWS):
             wrong.append("shuffled weights are not worse than the real ones")
-    if found.attribution == "none" and case.evidence.decision == "gain":
+    if found.attribution == "none" and verification.evidence.decision == "gain":
         wrong.append(f"the gain does not show on the {found.shots} shots of the ablation")
     meaning = {
         "algorithm": "the algorithm wins: the untrained computation has the same gain",
@@ -130,8 +143,8 @@ def judge(case: Case, _answers: Sequence[Any]) -> GuardResult:
     )
 
 
-def _has_untrained(case: Case) -> bool:
-    return case.subject.dsl.get("type") in ("neural_bp", "hybrid")
+def _has_untrained(verification: VerificationState) -> bool:
+    return verification.subject.dsl.get("type") in ("neural_bp", "hybrid")
 
 
 GUARD = Guard(NAME, judge, prepare)

@@ -10,15 +10,15 @@ from autoqec.errors import AutoQECError
 from autoqec.eval.guards import Guard
 from autoqec.eval.schema import GuardResult
 from autoqec.eval.subject import Subject
-from autoqec.eval.verification_state import Case
+from autoqec.eval.verification_state import VerificationState
 from autoqec.io.strict_yaml import parse_yaml
 from autoqec.io.validate import validate_model
 
 NAME = "artifacts"
 
 
-def judge(case: Case, _answers: Sequence[Any]) -> GuardResult:
-    subject = case.subject
+def judge(verification: VerificationState, _answers: Sequence[Any]) -> GuardResult:
+    subject = verification.subject
     compared, wrong = 0, []
     manifest = subject.manifest or {}
     recorded = manifest.get("artifacts")
@@ -29,7 +29,7 @@ def judge(case: Case, _answers: Sequence[Any]) -> GuardResult:
                 wrong.append(f"{name} is not the file that the manifest records")
     if "env_hash" in manifest:
         compared += 1
-        if manifest["env_hash"] != case.env.content_hash:
+        if manifest["env_hash"] != verification.env.content_hash:
             wrong.append("the manifest names another environment")
     if (other := _other_config(subject)) is not None:
         compared += 1

@@ -17,8 +17,8 @@ from autoqec.errors import AutoQECError
 from autoqec.eval.guards import Guard
 from autoqec.eval.schema import GuardResult
 from autoqec.eval.tasks import Where
-from autoqec.eval.verification_state import Case
-from autoqec.eval.verifier_worker import Lane
+from autoqec.eval.verification_state import VerificationState
+from autoqec.eval.verifier_worker import VerifierWorker
 
 NAME = "batch_independence"
 SHOTS = 2000
@@ -47,15 +47,15 @@ class Mix:
     stop: int
     seed: int
 
-    def run(self, lane: Lane) -> Mixed:
+    def run(self, verifier: VerifierWorker) -> Mixed:
         rng = np.random.default_rng(self.seed)
-        own = self.where.read(lane, 0, self.stop).detectors
-        problem = lane.stage.problems[self.where.problem]
+        own = self.where.read(verifier, 0, self.stop).detectors
+        problem = verifier.setup.problems[self.where.problem]
         foreign = pack(rng.random((FOREIGN, problem.n_checks)) < rng.uniform(0.0, 0.5, (FOREIGN, 1)))
         order = rng.permutation(len(own) + FOREIGN)
         everything = np.concatenate([own, foreign])[order]
         try:
-            worker, held = lane.held(self.where.problem, self.model)
+            worker, held = verifier.held(self.where.problem, self.model)
             alone = worker.answers(held, own)
             parts, start = [], 0
             while start < len(everything):
@@ -65,10 +65,10 @@ class Mix:
             mixed = np.empty_like(np.concatenate(parts))
             mixed[order] = np.concatenate(parts)
             mixed = mixed[: len(own)]
-            answers = [lane.checked(self.where.problem, held, raw, 0.0) for raw in (alone, mixed)]
+            answers = [verifier.checked(self.where.problem, held, raw, 0.0) for raw in (alone, mixed)]
         except AutoQECError as error:
             return Mixed(len(own), 0, 0, 0.0, error.what)
-        first, second = (lane.predict(self.where.problem, self.model, own, each) for each in answers)
+        first, second = (verifier.predict(self.where.problem, self.model, own, each) for each in answers)
         moved = _moved(alone, mixed)
         return Mixed(
             len(own),
@@ -86,13 +86,20 @@ def _moved(first: npt.NDArray[Any], second: npt.NDArray[Any]) -> npt.NDArray[np.
     return np.asarray(moved.max(axis=1))
 
 
-def prepare(case: Case) -> Sequence[Mix]:
-    p = case.reference_p
-    seed = case.secret.seed("mix", case.bundle.name, case.subject.sha256, 0)
-    return [Mix(case.where(p), case.model(), min(SHOTS, case.tally.shots(p, case.model())), seed)]
+def prepare(verification: VerificationState) -> Sequence[Mix]:
+    p = verification.reference_p
+    seed = verification.secret.seed("mix", verification.bundle.name, verification.subject.sha256, 0)
+    return [
+        Mix(
+            verification.where(p),
+            verification.model(),
+            min(SHOTS, verification.tally.shots(p, verification.model())),
+            seed,
+        )
+    ]
 
 
-def judge(_case: Case, answers: Sequence[Any]) -> GuardResult:
+def judge(_case: VerificationState, answers: Sequence[Any]) -> GuardResult:
     found: Mixed = answers[0]
     if found.error is not None:
         return GuardResult(

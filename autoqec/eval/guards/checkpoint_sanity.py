@@ -9,23 +9,23 @@ import numpy as np
 
 from autoqec.eval.guards import Guard
 from autoqec.eval.schema import GuardResult
-from autoqec.eval.verification_state import Case
+from autoqec.eval.verification_state import VerificationState
 
 NAME = "checkpoint_sanity"
 
 
-def judge(case: Case, _answers: Sequence[Any]) -> GuardResult:
-    state = case.subject.state
+def judge(verification: VerificationState, _answers: Sequence[Any]) -> GuardResult:
+    state = verification.subject.state
     finite = all(np.isfinite(array).all() for array in state.values() if array.dtype.kind == "f")
     constant = sum(array.size > 1 and bool((array == array.flat[0]).all()) for array in state.values())
     return GuardResult(
         name=NAME,
         ok=finite,
         severity="breaks",
-        number=float(case.subject.n_params),
-        text=f"{case.subject.n_params} numbers in {len(state)} tensors, {case.subject.n_bytes} bytes, all finite; "
+        number=float(verification.subject.n_params),
+        text=f"{verification.subject.n_params} numbers in {len(state)} tensors, {verification.subject.n_bytes} bytes, all finite; "
         f"{constant} tensors hold one value only",
-        facts={"sha256": case.subject.sha256, "constant_tensors": constant},
+        facts={"sha256": verification.subject.sha256, "constant_tensors": constant},
     )
 
 

@@ -9,14 +9,14 @@ from autoqec.errors import InputError
 from autoqec.eval.guards import Guard
 from autoqec.eval.schema import GuardResult
 from autoqec.eval.scope import changed_paths, outside
-from autoqec.eval.verification_state import Case
+from autoqec.eval.verification_state import VerificationState
 from autoqec.io.git import GitError
 
 NAME = "code_scope"
 
 
-def judge(case: Case, _answers: Sequence[Any]) -> GuardResult:
-    code = case.subject.code
+def judge(verification: VerificationState, _answers: Sequence[Any]) -> GuardResult:
+    code = verification.subject.code
     if code.commit is None or (git := code.git) is None:
         return GuardResult(
             name=NAME,
@@ -28,13 +28,13 @@ def judge(case: Case, _answers: Sequence[Any]) -> GuardResult:
     wrong: list[str] = []
     changed: list[str] = []
     try:
-        changed = changed_paths(git, code.commit, case.options.base)
+        changed = changed_paths(git, code.commit, verification.options.base)
     except (InputError, GitError) as error:
         wrong.append(error.what)
     forbidden = outside(changed)
     if forbidden:
         wrong.append(f"the branch changes {', '.join(forbidden[:5])}, which are not model code")
-    branch = case.subject.branch or ""
+    branch = verification.subject.branch or ""
     tip = git.branch(branch)
     if tip is not None and git.merge_base(code.commit, tip) != code.commit:
         wrong.append(f"branch {branch} no longer contains the commit: its history was rewritten")

@@ -17,8 +17,8 @@ from autoqec.errors import AutoQECError
 from autoqec.eval.guards import Guard
 from autoqec.eval.schema import CostCensus, GuardResult
 from autoqec.eval.tasks import Where
-from autoqec.eval.verification_state import Case
-from autoqec.eval.verifier_worker import Lane, timed
+from autoqec.eval.verification_state import VerificationState
+from autoqec.eval.verifier_worker import VerifierWorker, timed
 
 NAME = "cost_census"
 SHOTS = 256
@@ -58,23 +58,23 @@ class Count:
     where: Where
     model: str
 
-    def run(self, lane: Lane) -> Counted:
-        detectors = self.where.read(lane, 0, SHOTS).detectors
+    def run(self, verifier: VerifierWorker) -> Counted:
+        detectors = self.where.read(verifier, 0, SHOTS).detectors
         nothing = Counted(None, 0, len(detectors), (0.0, 0.0), 0.0, 0.0)
         try:
-            worker, held = lane.held(self.where.problem, self.model)
-            as_run = lane.checked(self.where.problem, held, worker.answers(held, detectors), 0.0)
+            worker, held = verifier.held(self.where.problem, self.model)
+            as_run = verifier.checked(self.where.problem, held, worker.answers(held, detectors), 0.0)
             before = worker.cpu_seconds()
             bulk = [timed(worker, held, detectors)[1] for _ in range(BULK)]
             after = worker.cpu_seconds()
             singles = [timed(worker, held, detectors[shot : shot + 1])[1] for shot in range(SINGLE)]
             flops = worker.flops(held)
             counted = worker.answers(held, detectors, as_counted=True)
-            as_counted = lane.checked(self.where.problem, held, counted, 0.0)
+            as_counted = verifier.checked(self.where.problem, held, counted, 0.0)
         except AutoQECError as error:
             return nothing._replace(error=error.what)
         first, second = (
-            lane.predict(self.where.problem, self.model, detectors, each) for each in (as_run, as_counted)
+            verifier.predict(self.where.problem, self.model, detectors, each) for each in (as_run, as_counted)
         )
         p50, p99 = (float(1e6 * np.percentile(singles, q)) for q in (50, 99))
         otherwise = int((first != second).any(axis=1).sum())
@@ -92,23 +92,23 @@ class Count:
         )
 
 
-def prepare(case: Case) -> Sequence[Count]:
-    return [Count(case.where(case.reference_p), case.model())]
+def prepare(verification: VerificationState) -> Sequence[Count]:
+    return [Count(verification.where(verification.reference_p), verification.model())]
 
 
-def census(case: Case, found: Counted) -> CostCensus:
-    metrics = case.subject.metrics or {}
+def census(verification: VerificationState, found: Counted) -> CostCensus:
+    metrics = verification.subject.metrics or {}
     timed = found.error is None
     return CostCensus(
         flops_per_syndrome=found.flops,
-        n_params=case.subject.n_params,
-        n_bytes=case.subject.n_bytes,
+        n_params=verification.subject.n_params,
+        n_bytes=verification.subject.n_bytes,
         latency_us_p50=found.single_us[0] if timed else None,
         latency_us_p99=found.single_us[1] if timed else None,
         bulk_us_per_shot=found.bulk_us if timed else None,
         declared_flops_per_syndrome=number(metrics.get("flops_per_syndrome")),
         declared_n_params=number(metrics.get("n_params")),
-        over_budget=case.env.spec.constraints.over_budget(found.flops, case.subject.n_params),
+        over_budget=verification.env.spec.constraints.over_budget(found.flops, verification.subject.n_params),
     )
 
 
@@ -119,7 +119,7 @@ def number(value: Any) -> float | None:
     return float(value) if abs(value) < 1e300 else None
 
 
-def judge(case: Case, answers: Sequence[Any]) -> GuardResult:
+def judge(verification: VerificationState, answers: Sequence[Any]) -> GuardResult:
     found: Counted = answers[0]
     if found.error is not None or found.flops is None:
         return GuardResult(
@@ -140,7 +140,7 @@ def judge(case: Case, answers: Sequence[Any]) -> GuardResult:
             f"{found.flops} FLOPs do not explain {found.cpu_us:.0f} us of CPU per shot: work is hidden from the count"
         )
     text = "; ".join(wrong) or (
-        f"{found.flops} FLOPs per syndrome, {case.subject.n_params} parameters, {case.subject.n_bytes} bytes; from outside "
+        f"{found.flops} FLOPs per syndrome, {verification.subject.n_params} parameters, {verification.subject.n_bytes} bytes; from outside "
         f"{found.single_us[0]:.0f} us for one shot (p99 {found.single_us[1]:.0f}), {found.bulk_us:.1f} us per shot in bulk"
     )
     return GuardResult(name=NAME, ok=not wrong, severity="breaks", number=float(found.flops), text=text)

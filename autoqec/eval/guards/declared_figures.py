@@ -9,7 +9,7 @@ from typing import Any
 from autoqec.eval.guards import Guard
 from autoqec.eval.guards.cost_census import Counted, number, prepare
 from autoqec.eval.schema import GuardResult
-from autoqec.eval.verification_state import Case
+from autoqec.eval.verification_state import VerificationState
 
 NAME = "declared_figures"
 FLOPS_TOLERANCE = 0.02
@@ -18,8 +18,8 @@ SIGMAS = 6.0
 """Between a declared LER and the measured one. Training chose its state on other shots, so they may differ a little."""
 
 
-def judge(case: Case, answers: Sequence[Any]) -> GuardResult:
-    metrics = case.subject.metrics
+def judge(verification: VerificationState, answers: Sequence[Any]) -> GuardResult:
+    metrics = verification.subject.metrics
     if metrics is None:
         return GuardResult(
             name=NAME, ok=None, severity="breaks", number=None, text="the round has no readable metrics.json"
@@ -33,11 +33,11 @@ def judge(case: Case, answers: Sequence[Any]) -> GuardResult:
             wrong.append(f"{flops:.0f} FLOPs declared, {counted.flops} counted")
     if params is not None:
         compared += 1
-        if params != case.subject.n_params:
-            wrong.append(f"{params:.0f} parameters declared, {case.subject.n_params} loaded")
+        if params != verification.subject.n_params:
+            wrong.append(f"{params:.0f} parameters declared, {verification.subject.n_params} loaded")
     p = number(metrics.get("reference_p"))
-    if p is None or p == case.reference_p:
-        table = case.against_plain(case.reference_p)
+    if p is None or p == verification.reference_p:
+        table = verification.against_plain(verification.reference_p)
         for name, failures in (
             ("ler_plain_classical", table.baseline_failures),
             ("ler_predecoder", table.candidate_failures),
@@ -46,7 +46,7 @@ def judge(case: Case, answers: Sequence[Any]) -> GuardResult:
             if declared is None:
                 continue
             compared += 1
-            if not _agree(declared, failures, table.shots, _declared_shots(case)):
+            if not _agree(declared, failures, table.shots, _declared_shots(verification)):
                 wrong.append(f"{name} = {declared:.4g} declared, {failures / table.shots:.4g} measured")
     text = "; ".join(wrong) or f"{compared} figures of metrics.json agree with what was measured"
     return GuardResult(name=NAME, ok=not wrong, severity="breaks", number=float(len(wrong)), text=text)
@@ -61,12 +61,16 @@ def _agree(declared: float, failures: int, shots: int, declared_shots: int) -> b
     return abs(declared - measured) <= SIGMAS * sigma + 0.05 * measured
 
 
-def _declared_shots(case: Case) -> int:
+def _declared_shots(verification: VerificationState) -> int:
     """Shots behind the declared rates: as said, and at least the share of `min_shots_val` that the short profile takes."""
-    least = max(1, int(SHORT_PROFILE * case.env.spec.eval_protocol.min_shots_val))
-    rows = (case.subject.metrics or {}).get("per_p")
+    least = max(1, int(SHORT_PROFILE * verification.env.spec.eval_protocol.min_shots_val))
+    rows = (verification.subject.metrics or {}).get("per_p")
     for row in rows if isinstance(rows, list) else []:
-        if isinstance(row, dict) and row.get("p") == case.reference_p and type(row.get("shots")) is int:
+        if (
+            isinstance(row, dict)
+            and row.get("p") == verification.reference_p
+            and type(row.get("shots")) is int
+        ):
             return max(least, min(int(row["shots"]), 10**12))
     return least
 

@@ -13,15 +13,15 @@ import numpy as np
 from autoqec.envs.problem import DecodingProblem
 from autoqec.eval.guards import Guard
 from autoqec.eval.schema import GuardResult
-from autoqec.eval.verification_state import Case
+from autoqec.eval.verification_state import VerificationState
 
 NAME = "decoding_model"
 
 
-def judge(case: Case, _answers: Sequence[Any]) -> GuardResult:
+def judge(verification: VerificationState, _answers: Sequence[Any]) -> GuardResult:
     largest, differing = 0.0, []
-    for p, built in case.problems.items():
-        cached = case.env.problem(p)
+    for p, built in verification.problems.items():
+        cached = verification.env.problem(p)
         if not _same_structure(built, cached):
             differing.append(f"p = {p:g}: other checks, faults or edges")
             continue
@@ -34,7 +34,7 @@ def judge(case: Case, _answers: Sequence[Any]) -> GuardResult:
     text = (
         "the cached decoding model is not the environment's: " + "; ".join(differing)
         if differing
-        else f"rebuilt from the circuit at {len(case.problems)} error rates, equal to what was cached; "
+        else f"rebuilt from the circuit at {len(verification.problems)} error rates, equal to what was cached; "
         "no evaluation shot enters it"
     )
     return GuardResult(name=NAME, ok=not differing, severity="breaks", number=largest, text=text)

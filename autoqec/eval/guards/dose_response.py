@@ -15,25 +15,30 @@ from autoqec.eval.guards import Guard
 from autoqec.eval.guards.ablation import tasks_for
 from autoqec.eval.schema import GuardResult
 from autoqec.eval.tasks import Candidate
-from autoqec.eval.verification_state import Case, is_better, is_worse
+from autoqec.eval.verification_state import VerificationState, is_better, is_worse
 
 NAME = "dose_response"
 LOST = 0.5
 """Share of the gain that the smallest dose may take away."""
 
 
-def prepare(case: Case) -> Sequence[Candidate]:
-    return tasks_for(case, [noisy(dose) for dose in DOSES])
+def prepare(verification: VerificationState) -> Sequence[Candidate]:
+    return tasks_for(verification, [noisy(dose) for dose in DOSES])
 
 
-def judge(case: Case, _answers: Sequence[Any]) -> GuardResult:
+def judge(verification: VerificationState, _answers: Sequence[Any]) -> GuardResult:
     forms = [REAL, *(noisy(dose) for dose in DOSES)]
-    gain = case.against_plain(case.reference_p, REAL, case.ablation_shots)
-    trace = case.forms(REAL, forms[1])
+    gain = verification.against_plain(verification.reference_p, REAL, verification.ablation_shots)
+    trace = verification.forms(REAL, forms[1])
     lost = (trace.c - trace.b) / (gain.b - gain.c) if gain.b > gain.c else 0.0
     is_key = is_better(gain) and is_worse(trace) and lost > LOST
-    lers = [case.tally.failures(case.reference_p, case.model(f), case.ablation_shots) for f in forms]
-    shown = ", ".join(f"{n / case.ablation_shots:.4g}" for n in lers)
+    lers = [
+        verification.tally.failures(
+            verification.reference_p, verification.model(f), verification.ablation_shots
+        )
+        for f in forms
+    ]
+    shown = ", ".join(f"{n / verification.ablation_shots:.4g}" for n in lers)
     doses = ", ".join(f"{dose:g}" for dose in (0.0, *DOSES))
     text = f"LER {shown} at noise {doses}"
     if is_key:

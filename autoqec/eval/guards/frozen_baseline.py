@@ -21,8 +21,8 @@ from autoqec.envs.problem import DecodingProblem, log_odds
 from autoqec.eval.guards import Guard
 from autoqec.eval.schema import GuardResult
 from autoqec.eval.tasks import Where
-from autoqec.eval.verification_state import Case, is_worse
-from autoqec.eval.verifier_worker import Lane
+from autoqec.eval.verification_state import VerificationState, is_worse
+from autoqec.eval.verifier_worker import VerifierWorker
 from autoqec.stats.table import PairedTable
 
 NAME = "frozen_baseline"
@@ -48,10 +48,10 @@ class Check:
     where: Where
     shots: int
 
-    def run(self, lane: Lane) -> Checked:
-        problem = lane.stage.problems[self.where.problem]
-        shots = self.where.read(lane, 0, self.shots)
-        backend = lane.backend(self.where.problem)
+    def run(self, verifier: VerifierWorker) -> Checked:
+        problem = verifier.setup.problems[self.where.problem]
+        shots = self.where.read(verifier, 0, self.shots)
+        backend = verifier.backend(self.where.problem)
         rate = unpack(shots.detectors, problem.n_checks).mean(axis=0)
         model = predicted_rates(problem)
         sigma = np.abs(rate - model) / np.sqrt(np.maximum(model * (1 - model), 1e-12) / self.shots)
@@ -76,22 +76,24 @@ def predicted_rates(problem: DecodingProblem) -> npt.NDArray[np.float64]:
     return np.asarray((1 - np.exp(rows.astype(np.float64) @ logs)) / 2)
 
 
-def prepare(case: Case) -> Sequence[Check]:
-    p = case.reference_p
-    return [Check(case.where(p), min(SHOTS, case.bundle.shots(p)))]
+def prepare(verification: VerificationState) -> Sequence[Check]:
+    p = verification.reference_p
+    return [Check(verification.where(p), min(SHOTS, verification.bundle.shots(p)))]
 
 
-def judge(case: Case, answers: Sequence[Any]) -> GuardResult:
+def judge(verification: VerificationState, answers: Sequence[Any]) -> GuardResult:
     found: Checked = answers[0]
     # A fault fires two detectors or more, so that events come in clusters: twice the counting error.
-    allowed = EXCESS.get(case.env.spec.noise.type, DEFAULT_EXCESS) + 10 / math.sqrt(max(found.events, 1.0))
+    allowed = EXCESS.get(verification.env.spec.noise.type, DEFAULT_EXCESS) + 10 / math.sqrt(
+        max(found.events, 1.0)
+    )
     wrong = []
     if found.matchers is not None and is_worse(found.matchers):
         wrong.append("a second matcher with the same weights is significantly better")
     if abs(found.excess) > allowed:
         wrong.append(f"detectors fire {100 * found.excess:+.1f}% more often than the decoding model says")
     agreement = (
-        f"{case.plain.name} and a second matcher with the same weights fail on {found.matchers.candidate_failures} and "
+        f"{verification.plain.name} and a second matcher with the same weights fail on {found.matchers.candidate_failures} and "
         f"{found.matchers.baseline_failures} of {found.shots} shots and disagree on {found.disagree}; "
         if found.matchers is not None
         else ""

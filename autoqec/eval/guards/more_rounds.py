@@ -18,8 +18,8 @@ from autoqec.envs.environment import Environment
 from autoqec.errors import AutoQECError
 from autoqec.eval.guards import Guard
 from autoqec.eval.schema import GuardResult
-from autoqec.eval.verification_state import Case, is_worse
-from autoqec.eval.verifier_worker import Lane
+from autoqec.eval.verification_state import VerificationState, is_worse
+from autoqec.eval.verifier_worker import VerifierWorker
 from autoqec.sandbox.confined import Refused
 from autoqec.stats.table import PairedTable
 
@@ -60,18 +60,18 @@ class Extend:
     choice: DecoderChoice
     model: str
 
-    def run(self, lane: Lane) -> Extended:
-        env = lane.environment(self.spec, self.root)
+    def run(self, verifier: VerifierWorker) -> Extended:
+        env = verifier.environment(self.spec, self.root)
         try:
-            lane.held(PROBLEM, self.model)
+            verifier.held(PROBLEM, self.model)
         except Refused as error:
             return Extended(None, f"the weights belong to these rounds: {error.what}")
         except AutoQECError as error:
             return Extended(None, error.what)
         shots = env.sampler(self.p).sample(SHOTS, self.seed)
-        plain = lane.decoder(PROBLEM, self.choice).decode(shots.detectors)
-        answers = lane.ask(PROBLEM, self.model, shots.detectors)
-        predicted = lane.predict(PROBLEM, self.model, shots.detectors, answers)
+        plain = verifier.decoder(PROBLEM, self.choice).decode(shots.detectors)
+        answers = verifier.ask(PROBLEM, self.model, shots.detectors)
+        predicted = verifier.predict(PROBLEM, self.model, shots.detectors, answers)
         first = (plain != shots.observables).any(axis=1)
         second = (predicted != shots.observables).any(axis=1) | ~answers.valid
         both = int((first & second).sum())
@@ -79,17 +79,28 @@ class Extend:
         return Extended(PairedTable(SHOTS, b, c, both))
 
 
-def prepare(case: Case) -> Sequence[Extend]:
-    if case.longer is None:
+def prepare(verification: VerificationState) -> Sequence[Extend]:
+    if verification.longer is None:
         return []
-    seed = case.secret.seed("more rounds", case.bundle.name, case.longer.stream(case.reference_p), 0)
-    spec = case.longer.spec.model_dump_json()
-    return [Extend(spec, str(case.env.root), case.reference_p, seed, case.plain, case.model())]
+    seed = verification.secret.seed(
+        "more rounds", verification.bundle.name, verification.longer.stream(verification.reference_p), 0
+    )
+    spec = verification.longer.spec.model_dump_json()
+    return [
+        Extend(
+            spec,
+            str(verification.env.root),
+            verification.reference_p,
+            seed,
+            verification.plain,
+            verification.model(),
+        )
+    ]
 
 
-def judge(case: Case, answers: Sequence[Any]) -> GuardResult:
+def judge(verification: VerificationState, answers: Sequence[Any]) -> GuardResult:
     if not answers:
-        if longer(case.env) is None:
+        if longer(verification.env) is None:
             return _none("the environment has no number of rounds to raise")
         return _none(f"twice the rounds have more than {LARGEST} faults")
     found: Extended = answers[0]
@@ -97,7 +108,7 @@ def judge(case: Case, answers: Sequence[Any]) -> GuardResult:
         return _none(found.reason)
     table = found.table
     text = (
-        f"twice the rounds, {table.shots} shots at p = {case.reference_p:g}: {case.plain.name} fails on "
+        f"twice the rounds, {table.shots} shots at p = {verification.reference_p:g}: {verification.plain.name} fails on "
         f"{table.baseline_failures}, the candidate with the same weights on {table.candidate_failures}"
     )
     return GuardResult(name=NAME, ok=not is_worse(table), severity="informs", number=table.delta, text=text)

@@ -7,14 +7,14 @@ from typing import Any
 
 from autoqec.eval.guards import Guard
 from autoqec.eval.schema import GuardResult
-from autoqec.eval.verification_state import Case
+from autoqec.eval.verification_state import VerificationState
 
 NAME = "output_validity"
 
 
-def judge(case: Case, _answers: Sequence[Any]) -> GuardResult:
-    invalid, reasons = case.tally.invalid(case.model())
-    total = sum(case.tally.shots(p, case.model()) for p in case.env.spec.noise.p)
+def judge(verification: VerificationState, _answers: Sequence[Any]) -> GuardResult:
+    invalid, reasons = verification.tally.invalid(verification.model())
+    total = sum(verification.tally.shots(p, verification.model()) for p in verification.env.spec.noise.p)
     text = f"{total} shots answered, all valid"
     if invalid:
         text = f"{invalid} of {total} shots got no valid answer and count as failed: {'; '.join(reasons[:3])}"

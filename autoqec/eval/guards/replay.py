@@ -17,8 +17,8 @@ from autoqec.eval.bundles import CHUNK
 from autoqec.eval.guards import Guard
 from autoqec.eval.schema import GuardResult
 from autoqec.eval.tasks import Where
-from autoqec.eval.verification_state import Case
-from autoqec.eval.verifier_worker import SLICE, Lane
+from autoqec.eval.verification_state import VerificationState
+from autoqec.eval.verifier_worker import SLICE, VerifierWorker
 
 NAME = "replay"
 QUESTIONS = 2
@@ -41,42 +41,42 @@ class Replay:
     start: int
     stop: int
 
-    def run(self, lane: Lane) -> Replayed:
-        shots = self.where.read(lane, self.start, self.stop)
-        code = lane.stage.models[self.model].code
+    def run(self, verifier: VerifierWorker) -> Replayed:
+        shots = self.where.read(verifier, self.start, self.stop)
+        code = verifier.setup.models[self.model].code
         try:
-            with lane.new_worker(code) as worker:
-                held = lane.hold(worker, self.where.problem, self.model)
+            with verifier.new_worker(code) as worker:
+                held = verifier.hold(worker, self.where.problem, self.model)
                 questions = range(0, len(shots.detectors), SLICE)
                 first, second = (
                     np.concatenate([worker.answers(held, shots.detectors[i : i + SLICE]) for i in questions])
                     for _ in range(2)
                 )
                 differing = int((first.view(np.uint8) != second.view(np.uint8)).any(axis=1).sum())
-                answers = lane.checked(self.where.problem, held, first, 0.0)
+                answers = verifier.checked(self.where.problem, held, first, 0.0)
         except AutoQECError as error:
             return Replayed(len(shots.detectors), 0, np.zeros(0, np.uint8), error.what)
-        predicted = lane.predict(self.where.problem, self.model, shots.detectors, answers)
+        predicted = verifier.predict(self.where.problem, self.model, shots.detectors, answers)
         failed = (predicted != shots.observables).any(axis=1) | ~answers.valid
         return Replayed(len(failed), differing, np.packbits(failed, bitorder="little"))
 
 
-def prepare(case: Case) -> Sequence[Replay]:
+def prepare(verification: VerificationState) -> Sequence[Replay]:
     """The last questions of the main test: by then, whatever a model accumulates has accumulated."""
-    p = case.reference_p
-    stop = case.tally.shots(p, case.model())
+    p = verification.reference_p
+    stop = verification.tally.shots(p, verification.model())
     chunk = (stop - 1) // CHUNK * CHUNK
     asked = range(chunk, stop, SLICE)
-    return [Replay(case.where(p), case.model(), asked[-QUESTIONS:][0], stop)]
+    return [Replay(verification.where(p), verification.model(), asked[-QUESTIONS:][0], stop)]
 
 
-def judge(case: Case, answers: Sequence[Any]) -> GuardResult:
+def judge(verification: VerificationState, answers: Sequence[Any]) -> GuardResult:
     found: Replayed = answers[0]
     if found.error is not None:
         return GuardResult(
             name=NAME, ok=False, severity="breaks", number=None, text=f"a fresh worker failed: {found.error}"
         )
-    main = case.tally.failed(case.reference_p, case.model())[-len(found.failed) :]
+    main = verification.tally.failed(verification.reference_p, verification.model())[-len(found.failed) :]
     changed = int(np.bitwise_count(main ^ found.failed).sum())
     ok = found.differing == 0 and changed == 0
     text = f"{found.shots} shots replayed in a fresh worker: " + (

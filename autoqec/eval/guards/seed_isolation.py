@@ -7,15 +7,15 @@ from typing import Any
 
 from autoqec.eval.guards import Guard
 from autoqec.eval.schema import GuardResult
-from autoqec.eval.verification_state import Case
+from autoqec.eval.verification_state import VerificationState
 
 NAME = "seed_isolation"
 
 
-def judge(case: Case, _answers: Sequence[Any]) -> GuardResult:
-    policy = case.env.spec.noise.seed_policy
-    recorded = case.subject.train_labels
-    labels = case.bundle.labels_used()
+def judge(verification: VerificationState, _answers: Sequence[Any]) -> GuardResult:
+    policy = verification.env.spec.noise.seed_policy
+    recorded = verification.subject.train_labels
+    labels = verification.bundle.labels_used()
     used = (labels[0], labels[-1])
     trained = common(recorded, recorded)
     touched = common(recorded, policy.holdout)

@@ -7,27 +7,31 @@ from typing import Any
 
 from autoqec.eval.guards import Guard
 from autoqec.eval.schema import GuardResult
-from autoqec.eval.verification_state import Case, is_worse
+from autoqec.eval.verification_state import VerificationState, is_worse
 
 NAME = "two_error_rates"
 
 
-def judge(case: Case, _answers: Sequence[Any]) -> GuardResult:
-    others = [p for p in case.env.spec.noise.p if p != case.reference_p and case.tally.has(p, case.model())]
+def judge(verification: VerificationState, _answers: Sequence[Any]) -> GuardResult:
+    others = [
+        p
+        for p in verification.env.spec.noise.p
+        if p != verification.reference_p and verification.tally.has(p, verification.model())
+    ]
     if not others:
         return GuardResult(
             name=NAME, ok=None, severity="doubts", number=None, text="the sweep has one error rate only"
         )
-    tables = {p: case.against_plain(p) for p in others}
+    tables = {p: verification.against_plain(p) for p in others}
     at = max(others, key=lambda p: tables[p].discordant)
     worse = [p for p in others if is_worse(tables[p])]
     ratios = []
-    for p in (case.reference_p, *others):
-        table = case.against_plain(p)
+    for p in (verification.reference_p, *others):
+        table = verification.against_plain(p)
         failures = table.candidate_failures
         shown = f"{table.baseline_failures / failures:.3f}" if failures else "no failures"
         ratios.append(f"{shown} at p = {p:g}")
-    text = f"LER of {case.plain.name} over LER of the candidate: {', '.join(ratios)}"
+    text = f"LER of {verification.plain.name} over LER of the candidate: {', '.join(ratios)}"
     if worse:
         text = f"a significant loss at p = {', '.join(f'{p:g}' for p in worse)}; {text}"
     return GuardResult(name=NAME, ok=not worse, severity="doubts", number=tables[at].delta, text=text)
