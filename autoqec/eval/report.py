@@ -155,14 +155,14 @@ def _paired(verification: Case, p: float) -> PairedRow:
     )
 
 
-def _target(verification: Case, rows: Sequence[PairedRow]) -> Target:
+def _target(verification: VerificationState, rows: Sequence[PairedRow]) -> Target:
     spec = verification.env.spec
     wanted, level = spec.constraints, spec.eval_protocol.interval_level
     counts = {row.p: (row.both + row.c, row.shots) for row in rows}
     return check_target(counts, target_ler=wanted.target_ler, target_p=wanted.target_p, level=level)
 
 
-def _baselines(verification: Case, survey: Survey, p: float) -> list[BaselineRow]:
+def _baselines(verification: VerificationState, evaluation: Evaluation, p: float) -> list[BaselineRow]:
     """The other decoders at p. At other orders of ordered statistics the subject is a row of its own."""
     rows = []
     names = {
