@@ -6,12 +6,12 @@ import os
 import tempfile
 from pathlib import Path
 
-from autoqec.io.crash_points import fault_point
+from autoqec.io.crash_points import crash_point
 
 
 def write_bytes(path: Path, data: bytes) -> None:
     """Replace `path` by `data`: temporary file in the same folder, fsync, rename, fsync of the folder."""
-    fault_point(f"before writing {path.name}")
+    crash_point(f"before writing {path.name}")
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
     temporary = Path(name)
@@ -21,7 +21,7 @@ def write_bytes(path: Path, data: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         temporary.chmod(0o644)
-        fault_point(f"before the rename to {path.name}")
+        crash_point(f"before the rename to {path.name}")
         temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)
@@ -31,7 +31,7 @@ def write_bytes(path: Path, data: bytes) -> None:
         os.fsync(folder)
     finally:
         os.close(folder)
-    fault_point(f"after writing {path.name}")
+    crash_point(f"after writing {path.name}")
 
 
 def write_text(path: Path, text: str) -> None:

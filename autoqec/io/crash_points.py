@@ -1,7 +1,7 @@
 """Points at which a test can kill this process: crash safety is tested where the crash would be, not by sleeping.
 
-`AUTOQEC_FAULT=17` kills at the 17th point passed, `AUTOQEC_FAULT="before git commit-tree"` at the first point of
-that name. `AUTOQEC_FAULT_LOG=file` appends the name of every point passed. Children of AutoQEC are not given these variables.
+`AUTOQEC_CRASH_AT=17` kills at the 17th point passed, `AUTOQEC_CRASH_AT="before git commit-tree"` at the first point of
+that name. `AUTOQEC_CRASH_LOG=file` appends the name of every point passed. Children of AutoQEC are not given these variables.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ def restart() -> None:
     _passed = count(1)
 
 
-def fault_point(name: str) -> None:
+def crash_point(name: str) -> None:
     """Kill this process here, as a power cut would, if the test asked for it; otherwise nothing."""
-    wanted = os.environ.get("AUTOQEC_FAULT")
-    log = os.environ.get("AUTOQEC_FAULT_LOG")
+    wanted = os.environ.get("AUTOQEC_CRASH_AT")
+    log = os.environ.get("AUTOQEC_CRASH_LOG")
     if wanted is None and log is None:
         return
     number = next(_passed)

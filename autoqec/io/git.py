@@ -9,7 +9,7 @@ from pathlib import Path
 
 from autoqec.errors import AutoQECError, UnavailableError
 from autoqec.io.child_env import GIT, kept
-from autoqec.io.crash_points import fault_point
+from autoqec.io.crash_points import crash_point
 from autoqec.io.locks import locked
 
 _AUTHOR = ("AutoQEC", "autoqec@localhost")
@@ -43,7 +43,7 @@ _READS = (
     "archive", "cat-file", "diff", "diff-tree", "for-each-ref", "fsck", "ls-tree", "merge-base", "rev-list", "rev-parse", "status",
 )  # fmt: skip
 _TELLING = ("add", "prune", "--abort", "-d", "create")
-"""Arguments that a fault point's name keeps."""
+"""Arguments that a crash point's name keeps."""
 
 
 class GitError(AutoQECError):
@@ -119,7 +119,7 @@ class Git:
             with self.lock():
                 return self._run(*arguments, stdin=stdin, codes=codes, cwd=cwd, variables=variables)
         if writes:
-            fault_point(f"before git {verb}")
+            crash_point(f"before git {verb}")
         where = cwd or self.root
         settings = {"core.hooksPath": self.hooks, **_SETTINGS}
         if not self.trusted:
@@ -144,7 +144,7 @@ class Git:
         if done.returncode not in codes:
             raise GitError(arguments, done.returncode, done.stderr.decode(errors="replace"), str(where))
         if writes:
-            fault_point(f"after git {verb}")
+            crash_point(f"after git {verb}")
         return done.returncode, done.stdout
 
     def paths(self, *arguments: str, **options: object) -> list[str]:

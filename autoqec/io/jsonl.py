@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 
 from autoqec.errors import AutoQECError, InputError
 from autoqec.io import atomic
-from autoqec.io.crash_points import fault_point
+from autoqec.io.crash_points import crash_point
 from autoqec.io.locks import locked
 
 Row = dict[str, Any]
@@ -59,9 +59,9 @@ class JsonLines:
                 self._cut_torn_line()
                 if unless is not None and unless(self.rows()):
                     return False
-                fault_point(f"before appending to {self.path.name}")
+                crash_point(f"before appending to {self.path.name}")
                 self._write(line)
-                fault_point(f"after appending to {self.path.name}")
+                crash_point(f"after appending to {self.path.name}")
         except OSError as error:
             raise AutoQECError(
                 f"cannot append a row: {error.strerror}",
@@ -89,7 +89,7 @@ class JsonLines:
     def _cut_torn_line(self) -> bytes:
         torn = self.torn()
         if torn:
-            fault_point(f"before cutting {self.path.name}")
+            crash_point(f"before cutting {self.path.name}")
             handle = os.open(self.path, os.O_WRONLY)
             try:
                 os.ftruncate(handle, self._parsed)

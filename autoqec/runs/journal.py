@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from autoqec.errors import AutoQECError
 from autoqec.io import atomic
-from autoqec.io.crash_points import fault_point
+from autoqec.io.crash_points import crash_point
 from autoqec.io.validate import load_model
 from autoqec.layout import RunDir
 from autoqec.runner.schema import ComposeMode
@@ -78,9 +78,9 @@ class JournalFile:
 
     def close(self) -> None:
         """The round is over."""
-        fault_point("before closing the journal")
+        crash_point("before closing the journal")
         self._path.unlink(missing_ok=True)
-        fault_point("after closing the journal")
+        crash_point("after closing the journal")
 
 
 def open_journals(files: RunDir) -> Iterator[JournalFile]:

@@ -12,7 +12,7 @@ from autoqec.agents.schemas import CoderResponse, IdeatorResponse
 from autoqec.errors import AutoQECError
 from autoqec.eval import pareto
 from autoqec.eval.pareto import read_front
-from autoqec.io.crash_points import fault_point
+from autoqec.io.crash_points import crash_point
 from autoqec.runs import run_log
 from autoqec.runs.experiment import RoundLifecycle
 from autoqec.runs.proposer_adapters import Author
@@ -96,7 +96,7 @@ class Loop:
 
     def _round(self) -> str | None:
         """One round; why there can be no further one."""
-        fault_point("before proposing")
+        crash_point("before proposing")
         context = self.steps.now.context()
         self._event("round", {"round": context.round, "planned": context.rounds_planned})
         try:
@@ -118,14 +118,14 @@ class Loop:
         if lifecycle.journal.commit_sha is None:
             self._code(lifecycle)
         if not lifecycle.is_over:
-            fault_point("before training")
+            crash_point("before training")
             self.steps.train(lifecycle)
             self._event("trained", {"round": number, **self.steps.row_so_far(lifecycle)})
             self._analyse(lifecycle)
             if self.steps.analyse(lifecycle)["verdict"] == "candidate" and not self.steps.plan.is_smoke:
                 self._event("verifying", {"round": number})
                 self.steps.verify(lifecycle, self._progress)
-        fault_point("before recording")
+        crash_point("before recording")
         row = self.steps.record(lifecycle, cost_usd=self.author.spent_usd(number))
         self._event("recorded", {**row, "front": len(read_front(self.steps.run.files.path))})
         return row

@@ -23,7 +23,7 @@ from autoqec.decoders.dsl_schema import (
     canonical_dict,
 )
 from autoqec.errors import InputError
-from autoqec.io.crash_points import fault_point
+from autoqec.io.crash_points import crash_point
 from autoqec.io.strict_yaml import dump_yaml, parse_yaml
 from autoqec.io.validate import validate_model
 from autoqec.layout import ExperimentDir
@@ -106,7 +106,7 @@ def write_inside(checkout: Path, files: Mapping[str, bytes]) -> None:
     root = checkout.resolve()
     for name, content in files.items():
         path = root / name
-        fault_point(f"before writing {path.name} in the worktree")
+        crash_point(f"before writing {path.name} in the worktree")
         if not path.parent.resolve().is_relative_to(root):
             raise InputError("leads out of the worktree", where=str(path.parent))
         path.parent.mkdir(parents=True, exist_ok=True)

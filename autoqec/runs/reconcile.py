@@ -16,7 +16,7 @@ from uuid import uuid4
 
 from autoqec.errors import InputError
 from autoqec.eval.pareto import read_front
-from autoqec.io.crash_points import fault_point
+from autoqec.io.crash_points import crash_point
 from autoqec.io.jsonl import Row
 from autoqec.layout import ExperimentDir
 from autoqec.runs import fork_graph
@@ -80,9 +80,9 @@ class _Reconciliation:
     def _do(self, kind: str, target: str, function: Callable[[], object]) -> None:
         self.report.actions.append((kind, target))
         if not self.dry_run:
-            fault_point(f"before reconciling {kind}")
+            crash_point(f"before reconciling {kind}")
             function()
-            fault_point(f"after reconciling {kind}")
+            crash_point(f"after reconciling {kind}")
 
     def _pause(self, why: str) -> None:
         if why not in self.report.pauses:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from autoqec.errors import AutoQECError
-from autoqec.io.crash_points import fault_point
+from autoqec.io.crash_points import crash_point
 from autoqec.io.git import Git
 from autoqec.layout import ExperimentDir
 from autoqec.runs.names import RoundName
@@ -122,12 +122,12 @@ class Worktree:
     def remove(self) -> None:
         """Removes the folder and its registration. What is committed stays on the branch."""
         with self._git.lock():
-            fault_point("before removing a worktree")
+            crash_point("before removing a worktree")
             _remove_tree(self.path)
-            fault_point("between folder and registration of a worktree")
+            crash_point("between folder and registration of a worktree")
             # Not `git worktree remove`: it trusts the folder, in which foreign code ran, and it refuses half-made ones.
             _remove_tree(self._admin)
-            fault_point("after removing a worktree")
+            crash_point("after removing a worktree")
 
     def clear_locks(self) -> None:
         """Removes lock files that a killed git left in this worktree and on its branch."""

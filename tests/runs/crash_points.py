@@ -1,6 +1,6 @@
 """Kills a run at every point, starts it again, and looks whether anything was lost: `make crash-test`.
 
-Two kinds of kill. At a fault point the process kills itself, before or after a write or a git call. Inside git, a hook that
+Two kinds of kill. At a crash point the process kills itself, before or after a write or a git call. Inside git, a hook that
 git runs while it holds its locks kills git and the process together. Each kill gets a workspace of its own; the run is
 then started again as a user would, killed once more on the way where it lasts that long, and started for good: it has to
 end as if nothing had happened.
@@ -130,7 +130,7 @@ def in_child(function: Callable[[], None]) -> int:
     return os.waitstatus_to_exitcode(status)
 
 
-def with_fault(function: Callable[[], None], **variables: str) -> Callable[[], None]:
+def with_crash(function: Callable[[], None], **variables: str) -> Callable[[], None]:
     def start() -> None:
         os.environ.update(variables)
         faults.restart()
@@ -279,10 +279,10 @@ class CrashTest:
         shutil.copytree(snapshot, self.workspace, symlinks=True)
 
     def reference(self, act: Act) -> tuple[list[str], int]:
-        """Names of the fault points passed, and the number of git's hook calls, when nobody kills."""
+        """Names of the crash points passed, and the number of git's hook calls, when nobody kills."""
         log, hooks = self.folder / f"{act.name}.points", self.folder / f"{act.name}.hooks"
         for start in (
-            with_fault(lambda: drive(self.workspace, act.script), AUTOQEC_FAULT_LOG=str(log)),
+            with_crash(lambda: drive(self.workspace, act.script), AUTOQEC_CRASH_LOG=str(log)),
             with_hook(lambda: drive(self.workspace, act.script), hooks, None),
         ):
             self._restore(act.snapshot)
@@ -294,7 +294,7 @@ class CrashTest:
         points, calls = self.reference(act)
         for number, name in list(enumerate(points, 1))[::every]:
             self._kill(
-                act, name, with_fault(lambda: drive(self.workspace, act.script), AUTOQEC_FAULT=str(number))
+                act, name, with_crash(lambda: drive(self.workspace, act.script), AUTOQEC_CRASH_AT=str(number))
             )
         for number in range(1, calls + 1, every):
             hooks = self.folder / f"{act.name}.hooks-{number}"
@@ -310,7 +310,7 @@ class CrashTest:
         label = f"{act.name}: {name}"
         self.points[label] = self.points.get(label, 0) + 1
         second = str(1 + 13 * sum(self.points.values()) % 40)
-        in_child(with_fault(lambda: drive(self.workspace, act.script), AUTOQEC_FAULT=second))
+        in_child(with_crash(lambda: drive(self.workspace, act.script), AUTOQEC_CRASH_AT=second))
         again = in_child(lambda: drive(self.workspace, act.script))
         found = [] if killed == -signal.SIGKILL else [f"was not killed: {killed}"]
         found += ["could not go on"] if again != 0 else problems(self.workspace, act.script, act.extra)

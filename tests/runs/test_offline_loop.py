@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from crash_points import in_child, with_fault
+from crash_points import in_child, with_crash
 from offline_world import plan, play, steps, without_times
 from tiny_runs import user_git
 
@@ -151,13 +151,13 @@ def test_a_run_killed_anywhere_goes_on_to_the_same_rounds(tmp_path: Path) -> Non
     wanted = plan(rounds=3, proposer="optuna")
     log = tmp_path / "points"
     whole = tmp_path / "whole"
-    assert in_child(with_fault(lambda: play(whole, wanted), AUTOQEC_FAULT_LOG=str(log))) == 0
+    assert in_child(with_crash(lambda: play(whole, wanted), AUTOQEC_CRASH_LOG=str(log))) == 0
     expected = [without_times(row) for row in steps(whole, wanted).run.history.rows()]
     points = len(log.read_text().splitlines())
     assert points > 60
     for number in range(9, points, max(1, points // 6)):
         workspace = tmp_path / f"killed-{number}"
-        killed = in_child(with_fault(lambda w=workspace: play(w, wanted), AUTOQEC_FAULT=str(number)))
+        killed = in_child(with_crash(lambda w=workspace: play(w, wanted), AUTOQEC_CRASH_AT=str(number)))
         assert killed < 0, f"point {number} was not reached"
         taken, outcome = play(workspace, wanted)
         assert outcome.rounds == 3

@@ -120,7 +120,7 @@ def test_the_code_of_the_branch_runs_without_the_secrets_of_this_process(
     assert f"edited module in {lifecycle.worktree.path} sees" in output
     assert "'PATH'" in output
     assert "SOME_API_KEY" not in output
-    assert "AUTOQEC_FAULT" not in output
+    assert "AUTOQEC_CRASH" not in output
 
 
 @pytest.mark.runs
