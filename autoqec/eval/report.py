@@ -127,7 +127,7 @@ def _ok(guards: Mapping[str, GuardResult], *names: str) -> bool:
     return all(guards[name].ok is not False for name in names)
 
 
-def _paired(verification: Case, p: float) -> PairedRow:
+def _paired(verification: VerificationState, p: float) -> PairedRow:
     table = verification.against_plain(p)
     level = verification.env.spec.eval_protocol.interval_level
     backend, model = verification.tally.seconds(p, verification.model())
