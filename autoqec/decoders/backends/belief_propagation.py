@@ -95,8 +95,9 @@ class BeliefPropagation:
         self.iterations = iterations
         self.average = average
         self.early_stop = early_stop
-        self._method = _METHODS[method]
-        self._scaling = np.float32(0.0 if adaptive else scaling)
+        self._settings = bp.Settings(
+            iterations, average, early_stop, _METHODS[method], np.float32(0.0 if adaptive else scaling)
+        )
         fault_of = rows.indices.astype(np.int32)
         by_fault = np.argsort(fault_of, kind="stable").astype(np.int32)
         starts = np.zeros(self.n_faults + 1, dtype=np.int32)
@@ -104,10 +105,10 @@ class BeliefPropagation:
         check_of = np.repeat(np.arange(self.n_checks, dtype=np.int32), np.diff(rows.indptr))
         checks = rows.indptr.astype(np.int32)
         prior = log_odds(np.clip(self._checked_priors(priors), _SMALLEST, 1.0 - _SMALLEST)).astype(np.float32)
-        first = bp.first_messages(checks, fault_of, prior, self._method, self._scaling)
-        self._graph = tuple(
-            read_only(array) for array in (checks, fault_of, check_of, starts, by_fault, prior, first)
-        )
+        self._graph = bp.Graph(*map(read_only, (checks, fault_of, check_of, starts, by_fault)))
+        prior = read_only(prior)
+        first = bp.first_messages(self._graph, prior, self._settings)
+        self._priors = bp.Priors(prior, read_only(first))
 
     def posteriors(
         self, detectors: U8, *, priors: npt.NDArray[np.floating] | None = None, threads: int | None = None
@@ -130,15 +131,13 @@ class BeliefPropagation:
                     hint="one probability per shot and fault",
                 )
         own = read_only(own)
+        given = bp.Shots(packed, own)
         answer = Posteriors(
             np.empty((shots, self.n_faults), dtype=np.float32), np.empty(shots, dtype=np.bool_)
         )
 
         def work(start: int, stop: int) -> int:
-            shot: int = bp.propagate(
-                *self._graph, packed, own, start, stop, self.iterations, self.average, self.early_stop,
-                self._method, self._scaling, *answer,
-            )  # fmt: skip
+            shot: int = bp.propagate(self._graph, self._priors, given, self._settings, start, stop, answer)
             return shot
 
         bad = [shot for shot in in_pieces(work, shots, threads, worth_a_thread=4 * LANES) if shot >= 0]

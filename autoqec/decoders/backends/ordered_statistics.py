@@ -75,7 +75,7 @@ class OrderedStatistics:
         rows = read_only(columns.indices.astype(np.int64))
         masks = read_only(pack(observables.toarray().T))
         self.rank = int(osd.rank(starts, rows, self.n_checks))
-        self._matrices = (starts, rows, masks, self.n_checks, self.rank)
+        self._matrix = osd.Matrix(starts, rows, masks, self.n_checks, self.rank)
 
     def decode(
         self,
@@ -130,23 +130,22 @@ class OrderedStatistics:
     ) -> tuple[U8, Corrections]:
         packed = read_only(checked(detectors, self.n_checks, what="detectors"))
         shots = len(packed)
-        odds = self._checked_reliabilities(reliabilities, shots)
+        given = self._checked_reliabilities(reliabilities, shots)
         single, double = (
-            read_only(odds if odds.dtype == kind else np.empty((0, self.n_faults), dtype=kind))
+            read_only(given if given.dtype == kind else np.empty((0, self.n_faults), dtype=kind))
             for kind in (np.float32, np.float64)
         )
-        order = self._checked_order(order, method)
+        search = osd.Search(self._checked_order(order, method), _METHODS[method])
         own = read_only(self._checked_weights(weights))
+        odds = osd.Odds(single, double, np.ndim(reliabilities) == 1, own)
         observables = np.zeros((shots, width(self.n_observables)), dtype=np.uint8)
         rows = shots if to_faults else 0
         found = Corrections(np.zeros((rows, width(self.n_faults)), dtype=np.uint8), np.zeros(rows))
-        shared = np.ndim(reliabilities) == 1
 
         def work(start: int, stop: int) -> tuple[int, int, int]:
             status, shot, fault = osd.decode(
-                *self._matrices, packed, single, double, shared, own, start, stop, order, _METHODS[method],
-                observables, *found,
-            )  # fmt: skip
+                self._matrix, odds, search, packed, start, stop, observables, found
+            )
             return int(shot), int(status), int(fault)
 
         failed = [

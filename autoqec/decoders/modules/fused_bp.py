@@ -7,6 +7,7 @@ The function is that of `neural_bp.LearnedBP` without attention; the kernels are
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -90,11 +91,11 @@ class _FusedBP(torch.autograd.Function):
     def forward(ctx: Any, *args: Any) -> Tensor:
         *tensors, links, min_sum, threads = args
         ctx.save_for_backward(*tensors)
-        ctx.graph, ctx.threads = (*_graph(links), min_sum), threads
-        inputs = [_array(tensor) for tensor in tensors]
+        ctx.links, ctx.min_sum, ctx.threads = _links(links), min_sum, threads
+        shots, weights = _shots(tensors), _weights(tensors)
         answer = np.empty(tensors[1].shape, dtype=np.float32)
         in_pieces(
-            lambda start, stop: learned_bp.forward(*ctx.graph, *inputs, start, stop, answer),
+            lambda start, stop: learned_bp.forward(ctx.links, weights, shots, min_sum, start, stop, answer),
             _blocks(answer.shape[1]),
             threads,
             worth_a_thread=1,
@@ -106,7 +107,7 @@ class _FusedBP(torch.autograd.Function):
     def backward(ctx: Any, *upstream: Tensor) -> tuple[Any, ...]:
         tensors = ctx.saved_tensors
         lifted, scale = _lifted(upstream[0])
-        inputs = [_array(tensor) for tensor in (*tensors, lifted)]
+        shots, weights, above = _shots(tensors), _weights(tensors), _array(lifted)
         _, prior, weight, damping, memory, readout = tensors
         blocks = _blocks(prior.shape[1])
         groups = min(_GROUPS, blocks)
@@ -116,9 +117,10 @@ class _FusedBP(torch.autograd.Function):
             for tensor in (weight, damping, memory, readout)
         ]
         by_prior = np.empty(prior.shape, dtype=np.float32)
+        gradients = learned_bp.Gradients(*parts, by_prior)
         in_pieces(
             lambda start, stop: learned_bp.backward(
-                *ctx.graph, *inputs, bounds, start, stop, *parts, by_prior
+                ctx.links, weights, shots, ctx.min_sum, above, bounds, start, stop, gradients
             ),
             groups,
             ctx.threads,
@@ -151,11 +153,18 @@ def _blocks(batch: int) -> int:
     return -(-batch // LANES)
 
 
-def _graph(links: TannerLinks) -> tuple[npt.NDArray[np.int32], ...]:
-    """check_ptr, link_fault, fault_ptr, fault_link of the kernels."""
+def _shots(tensors: Sequence[Tensor]) -> learned_bp.Shots:
+    return learned_bp.Shots(*map(_array, tensors[:2]))
+
+
+def _weights(tensors: Sequence[Tensor]) -> learned_bp.Weights:
+    return learned_bp.Weights(*map(_array, tensors[2:]))
+
+
+def _links(links: TannerLinks) -> learned_bp.Links:
     check, fault = links.check.numpy(), links.fault.numpy()
     by_fault = links.links_of_fault.numpy()
     check_ptr = np.concatenate([[0], np.cumsum(np.bincount(check, minlength=links.n_checks))])
     fault_ptr = np.concatenate([[0], np.cumsum(np.bincount(fault, minlength=links.n_faults))])
     tables = check_ptr, fault, fault_ptr, by_fault[by_fault < links.n_links]
-    return tuple(read_only(table.astype(np.int32)) for table in tables)
+    return learned_bp.Links(*(read_only(table.astype(np.int32)) for table in tables))

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from autoqec.decoders.backends._kernels.messages import RULES
+from autoqec.decoders.backends._kernels.messages import RULES, Edges, Gradients, Inputs
 from autoqec.decoders.backends._kernels.pieces import in_pieces, read_only
 from autoqec.decoders.backends._kernels.simd import LANES
 from autoqec.decoders.modules.graph_view import GraphView
@@ -67,10 +67,10 @@ class _Messages(torch.autograd.Function):
         ends, values, weight, static, view, rule, width = args
         ctx.save_for_backward(ends, values, weight, static)
         ctx.view, ctx.rule, ctx.width = view, rule, width
-        inputs = *_graph(view), *_inputs(ends, values, weight, static, width)
+        edges, inputs = _edges(view), _inputs(ends, values, weight, static, width)
         total = np.empty((*ends.shape[:2], width), dtype=np.float32)
         in_pieces(
-            lambda start, stop: RULES[rule].forward(*inputs, start, stop, total),
+            lambda start, stop: RULES[rule].forward(edges, inputs, start, stop, total),
             len(total),
             torch.get_num_threads(),
             worth_a_thread=_SHOTS_PER_THREAD,
@@ -82,17 +82,19 @@ class _Messages(torch.autograd.Function):
     def backward(ctx: Any, *upstream: Tensor) -> tuple[Any, ...]:
         ends, values, weight, static = ctx.saved_tensors
         width, batch = ctx.width, ends.shape[0]
-        numbers = _inputs(ends, values, weight, static, width)
-        inputs = *_graph(ctx.view), *numbers
+        edges, inputs = _edges(ctx.view), _inputs(ends, values, weight, static, width)
         groups = min(_GROUPS, batch)
         bounds = np.array([batch * i // max(groups, 1) for i in range(groups + 1)], dtype=np.int64)
         above = _array(upstream[0])
         by_ends = np.empty(ends.shape, dtype=np.float32)
         by_values = np.zeros(values.shape, dtype=np.float32)
-        by_weight, by_static = (np.zeros((groups, *rows.shape), dtype=np.float32) for rows in numbers[2:])
+        by_weight, by_static = (
+            np.zeros((groups, *rows.shape), dtype=np.float32) for rows in (inputs.weight, inputs.static)
+        )
+        gradients = Gradients(by_ends, by_values, by_weight, by_static)
         in_pieces(
             lambda start, stop: RULES[ctx.rule].backward(
-                *inputs, above, bounds, start, stop, by_ends, by_values, by_weight, by_static
+                edges, inputs, above, bounds, start, stop, gradients
             ),
             groups,
             torch.get_num_threads(),
@@ -109,13 +111,13 @@ class _Messages(torch.autograd.Function):
         )
 
 
-def _graph(view: GraphView) -> tuple[npt.NDArray[np.int64], ...]:
+def _edges(view: GraphView) -> Edges:
     tables = view.source, view.target, view.output_of
-    return tuple(read_only(table[: view.n_edges].numpy()) for table in tables)
+    return Edges(*(read_only(table[: view.n_edges].numpy()) for table in tables))
 
 
-def _inputs(ends: Tensor, values: Tensor, weight: Tensor, static: Tensor, width: int) -> tuple[F32, ...]:
-    return _array(ends), _array(values), _vectors(weight.T, width), _vectors(static, width)
+def _inputs(ends: Tensor, values: Tensor, weight: Tensor, static: Tensor, width: int) -> Inputs:
+    return Inputs(_array(ends), _array(values), _vectors(weight.T, width), _vectors(static, width))
 
 
 def _array(tensor: Tensor) -> F32:

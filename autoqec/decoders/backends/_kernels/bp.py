@@ -11,7 +11,7 @@ messages of any size, where tanh would round to one.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -45,6 +45,45 @@ _LOWEST = _F(1e-15)  # probabilities are clipped here
 _HIGHEST = _F(1.0 - 2.0**-24)  # the last one below 1
 _ONE = _F(1.0)
 _ZERO = _F(0.0)
+
+
+class Graph(NamedTuple):
+    """Edges are sorted by check: check_ptr [check + 1] says where each check's begin, edge_fault and edge_check [edge]
+    what they join; fault_edge lists the edges by fault, from fault_ptr [fault + 1] on.
+    """
+
+    check_ptr: Any
+    edge_fault: Any
+    edge_check: Any
+    fault_ptr: Any
+    fault_edge: Any
+
+
+class Priors(NamedTuple):
+    """What holds for all shots without priors of their own: log-odds [fault], and `first_messages` [edge]."""
+
+    log_odds: Any
+    first_messages: Any
+
+
+class Shots(NamedTuple):
+    """detectors: packed. priors: [shot, fault] probabilities, or without rows when the common ones hold for all."""
+
+    detectors: Any
+    priors: Any
+
+
+class Settings(NamedTuple):
+    """average: how many of the last posteriors to take the mean of; 1 with `early_stop`, as the lanes must be in step.
+
+    scaling: single precision, of min-sum messages; 0 for 1 - 2**-i in iteration i.
+    """
+
+    iterations: Any
+    average: Any
+    early_stop: Any
+    method: Any
+    scaling: Any
 
 
 @njit
@@ -147,20 +186,21 @@ def _factor(scaling, iteration):  # type: ignore[no-untyped-def]
 
 
 @njit
-def _first_messages(check_ptr, edge_fault, prior, method, scaling):  # type: ignore[no-untyped-def]
-    """Check-to-fault messages [edge] of the first iteration for the empty syndrome. Arguments as for `propagate`.
+def _first_messages(graph, prior, settings):  # type: ignore[no-untyped-def]
+    """Check-to-fault messages [edge] of the first iteration for the empty syndrome, given log-odds [fault].
 
     They are the same for all shots up to the sign, so that with common priors the first check update is free.
     """
+    check_ptr, edge_fault = graph.check_ptr, graph.edge_fault
     n_edges = edge_fault.shape[0]
     msg = np.empty((n_edges, LANES), np.float32)
     for e in range(n_edges):
         store(msg, e, splat(prior[edge_fault[e]]))
     syn = np.zeros((check_ptr.shape[0] - 1, LANES), np.int32)
-    if method == SUM_PRODUCT:
+    if settings.method == SUM_PRODUCT:
         _sum_product_checks(check_ptr, msg, syn, _check_scratch(check_ptr))
     else:
-        _min_sum_checks(check_ptr, msg, syn, np.full((1, LANES), _factor(scaling, 1)))
+        _min_sum_checks(check_ptr, msg, syn, np.full((1, LANES), _factor(settings.scaling, 1)))
     return msg[:, 0].copy()
 
 
@@ -193,19 +233,17 @@ def _start_priors(shot_priors, fresh, n_fresh, shot_of, prob, odds):  # type: ig
 
 
 @njit
-def _propagate(  # type: ignore[no-untyped-def]
-    check_ptr, edge_fault, edge_check, fault_ptr, fault_edge, prior, first_msg, detectors, shot_priors,
-    start, stop, iterations, average, early, method, scaling, posterior, satisfied
-):  # fmt: skip
-    """Decode shots `start <= shot < stop` into rows of `posterior` and `satisfied`.
+def _propagate(graph, priors, shots, settings, start, stop, answer):  # type: ignore[no-untyped-def]
+    """Decode shots `start <= shot < stop` into rows of answer.log_odds [shot, fault] and answer.satisfied [shot].
 
-    Edges are sorted by check: check_ptr [check + 1] says where each check's begin, edge_fault and edge_check
-    [edge] what they join; fault_edge lists the edges by fault, from fault_ptr [fault] on.
-    prior: [fault] log-odds. shot_priors: [shot, fault] probabilities, or of no rows when `prior` holds for all.
-    scaling: of min-sum messages; 0 for 1 - 2**-i in iteration i.
-    average: how many of the last posteriors to take the mean of; 1 with `early`, as the lanes must be in step.
-    Returns -1, or the first shot seen whose `shot_priors` are not probabilities.
+    Returns -1, or the first shot seen whose own priors are not probabilities.
     """
+    # Arrays are taken out of their tuples once: inside a loop each time would cost an atomic reference count.
+    check_ptr, edge_fault, edge_check, fault_ptr, fault_edge = graph
+    prior, first_msg = priors
+    detectors, shot_priors = shots
+    iterations, average, early, method, scaling = settings
+    posterior, satisfied = answer
     n_checks = check_ptr.shape[0] - 1
     n_faults = fault_ptr.shape[0] - 1
     n_edges = edge_fault.shape[0]
@@ -290,12 +328,12 @@ def _propagate(  # type: ignore[no-untyped-def]
                     satisfied[shot_of[s]] = met
                     done[n_done] = s
                     n_done += 1
-        answer = mean if average > 1 else total
+        wanted = mean if average > 1 else total
         for tile in range(0, n_faults, LANES):  # a transposition: tile by tile it stays in the first cache
             for i in range(n_done):
                 s = done[i]
                 for f in range(tile, min(tile + LANES, n_faults)):
-                    posterior[shot_of[s], f] = answer[f, s]
+                    posterior[shot_of[s], f] = wanted[f, s]
         for i in range(n_done):
             shot_of[done[i]] = -1
 

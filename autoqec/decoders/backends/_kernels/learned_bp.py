@@ -17,7 +17,7 @@ the cache, where those of a whole batch would come from main memory.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -59,6 +59,72 @@ _LEAST = _F(
 )  # of 1 - exp(-2 |m|): check messages have errors of 1e-7, which 1 / sinh(m) must not blow up
 
 
+class Links(NamedTuple):
+    """Links are sorted by check, from check_ptr [check + 1] on; fault_link lists them by fault, from fault_ptr on.
+
+    link_fault: [link] its fault.
+    """
+
+    check_ptr: Any
+    link_fault: Any
+    fault_ptr: Any
+    fault_link: Any
+
+
+class Weights(NamedTuple):
+    """link: [iteration, link]. readout: [iteration]. damping: [iteration] and memory: [fault], empty when there is none."""
+
+    link: Any
+    damping: Any
+    memory: Any
+    readout: Any
+
+
+class Shots(NamedTuple):
+    """syndrome: [check, shot] 0 and 1. prior: [fault, shot] log-odds."""
+
+    syndrome: Any
+    prior: Any
+
+
+class Gradients(NamedTuple):
+    """By the prior [fault, shot], and by `Weights`: one entry per group of shots, which add up to the whole."""
+
+    link: Any
+    damping: Any
+    memory: Any
+    readout: Any
+    prior: Any
+
+
+class _Rows(NamedTuple):
+    """Where the links of one iteration begin: in `check`, in `check` one iteration earlier, and in what is kept."""
+
+    check: Any
+    before: Any
+    kept: Any
+
+
+class _Kept(NamedTuple):
+    """What sum-product keeps of each link and iteration for going back: messages to faults before weights, their sinh, and
+    1 / sinh of the messages to checks. The last two are zero where the message was clamped.
+
+    Min-sum keeps the first, and in place of the last which messages to checks were the smallest two.
+    """
+
+    raw: Any
+    sinh_raw: Any
+    one_over_sinh: Any
+
+
+class _Passed(NamedTuple):
+    """Gradients [fault, lane] on the way back: by the posterior of the iteration before, by the prior, by the memory."""
+
+    posterior: Any
+    prior: Any
+    memory: Any
+
+
 @njit
 def _size(x):  # type: ignore[no-untyped-def]
     return from_bits(bits(x) & _MAGNITUDE)
@@ -70,15 +136,13 @@ def _clamp(x, bound):  # type: ignore[no-untyped-def]
 
 
 @njit
-def _update_checks(  # type: ignore[no-untyped-def]
-    check_ptr, syn, weight, g, message, check, c0, b0, keep, raw, sinh_raw, one_over_sinh, r0, scratch
-):  # fmt: skip
-    """Messages to checks become weighted messages to faults, in rows c0 on of `check`; those before begin at b0.
+def _update_checks(check_ptr, syn, weight, g, message, check, rows, keep, kept, scratch):  # type: ignore[no-untyped-def]
+    """Messages to checks become weighted messages to faults, in rows of `check`; rows of `kept` are filled if `keep`.
 
-    If `keep`, rows r0 on get what `_check_gradients` needs: `raw`, the messages to faults before weights, their sinh,
-    and 1 / sinh of the messages to checks. The last two are zero where the message was clamped.
     The parity likelihoods are those of `bp`. scratch: [3 * max degree, lane].
     """
+    c0, b0, r0 = rows.check, rows.before, rows.kept
+    raw, sinh_raw, one_over_sinh = kept.raw, kept.sinh_raw, kept.one_over_sinh
     for c in range(check_ptr.shape[0] - 1):
         first = check_ptr[c]
         degree = check_ptr[c + 1] - first
@@ -130,14 +194,15 @@ def _update_checks(  # type: ignore[no-untyped-def]
 
 @njit
 def _check_gradients(  # type: ignore[no-untyped-def]
-    check_ptr, weight, g, damped, check, b0, raw, sinh_raw, one_over_sinh, r0, gradient, carry, weight_gradient,
-    scratch
+    check_ptr, weight, g, damped, check, rows, kept, gradient, carry, weight_gradient, scratch
 ):  # fmt: skip
     """`gradient` [link, lane] by the messages to faults becomes that by the messages to checks.
 
     Adds to weight_gradient [link]; `carry` gets what goes to the messages to faults of the iteration before. Returns
     the gradient by the damping, lane by lane.
     """
+    b0, r0 = rows.before, rows.kept
+    raw, sinh_raw, one_over_sinh = kept.raw, kept.sinh_raw, kept.one_over_sinh
     by_damping = splat(_ZERO)
     for c in range(check_ptr.shape[0] - 1):
         first = check_ptr[c]
@@ -165,10 +230,9 @@ def _check_gradients(  # type: ignore[no-untyped-def]
 
 
 @njit
-def _update_faults(  # type: ignore[no-untyped-def]
-    fault_ptr, fault_link, prior, memory, readout, check, c0, posterior, p0, q0, answer, message
-):  # fmt: skip
-    """Posteriors into rows p0 on, from those before in rows q0 on, and new messages."""
+def _update_faults(links, prior, memory, readout, check, c0, posterior, p0, q0, answer, message):  # type: ignore[no-untyped-def]
+    """Posteriors into rows p0 on, from those before in rows q0 on, and new messages from rows c0 on of `check`."""
+    fault_ptr, fault_link = links.fault_ptr, links.fault_link
     for f in range(fault_ptr.shape[0] - 1):
         first, last = fault_ptr[f], fault_ptr[f + 1]
         total = load(prior, f)
@@ -186,14 +250,14 @@ def _update_faults(  # type: ignore[no-untyped-def]
 
 @njit
 def _fault_gradients(  # type: ignore[no-untyped-def]
-    fault_ptr, fault_link, upstream, prior, memory, readout, posterior, p0, q0, damped, gradient, carry,
-    by_posterior, by_prior, by_memory
+    links, upstream, prior, memory, readout, posterior, p0, q0, damped, gradient, carry, passed
 ):  # fmt: skip
     """`gradient` [link, lane] by the messages to checks becomes that by the messages to faults.
 
-    upstream: [fault, lane] by the answer. by_posterior: [fault, lane] what memory passes to the iteration before.
-    Returns the gradient by the readout, lane by lane.
+    upstream: [fault, lane] by the answer. Adds to `passed`. Returns the gradient by the readout, lane by lane.
     """
+    fault_ptr, fault_link = links.fault_ptr, links.fault_link
+    by_posterior, by_prior, by_memory = passed.posterior, passed.prior, passed.memory
     by_readout = splat(_ZERO)
     for f in range(fault_ptr.shape[0] - 1):
         first, last = fault_ptr[f], fault_ptr[f + 1]
@@ -207,10 +271,10 @@ def _fault_gradients(  # type: ignore[no-untyped-def]
             total = total + load(gradient, fault_link[k])
         total = where_not_above(_size(now), splat(_BELOW_FARTHEST), total, splat(_ZERO))
         if memory.shape[0] > 0:
-            passed = total * memory[f]
-            store(by_posterior, f, passed)
+            to_before = total * memory[f]
+            store(by_posterior, f, to_before)
             store(by_memory, f, load(by_memory, f) + total * (load(posterior, q0 + f) - load(prior, f)))
-            store(by_prior, f, load(by_prior, f) + (total - passed))
+            store(by_prior, f, load(by_prior, f) + (total - to_before))
         else:
             store(by_prior, f, load(by_prior, f) + total)
         for k in range(first, last):
@@ -264,17 +328,12 @@ def _start(syndrome, prior, first, link_fault, asked, syn, odds, posterior, mess
 
 
 @njit
-def _forward(  # type: ignore[no-untyped-def]
-    check_ptr, link_fault, fault_ptr, fault_link, min_sum, syndrome, prior, weight, damping, memory, readout, start,
-    stop, answer
-):  # fmt: skip
-    """Answers of blocks `start <= block < stop` of LANES shots.
-
-    Links are sorted by check, from check_ptr on; fault_link lists them by fault, from fault_ptr on.
-    syndrome: [check, shot] 0 and 1. prior, answer: [fault, shot]. weight: [iteration, link]. readout: [iteration].
-    damping: [iteration] and memory: [fault], either empty when there is none.
-    """
-    n_checks, n_faults, n_links = check_ptr.shape[0] - 1, fault_ptr.shape[0] - 1, link_fault.shape[0]
+def _forward(links, weights, shots, min_sum, start, stop, answer):  # type: ignore[no-untyped-def]
+    """Answers [fault, shot] of blocks `start <= block < stop` of LANES shots."""
+    check_ptr, link_fault = links.check_ptr, links.link_fault
+    weight, damping, memory, readout = weights
+    syndrome, prior = shots
+    n_checks, n_faults, n_links = check_ptr.shape[0] - 1, prior.shape[0], link_fault.shape[0]
     iterations = weight.shape[0]
     asked = np.empty((n_checks, LANES), np.float32)
     syn = np.empty((n_checks, LANES), np.int32)
@@ -285,6 +344,8 @@ def _forward(  # type: ignore[no-untyped-def]
     # Without damping nobody asks for the messages from checks again.
     check = np.empty((n_links, LANES), np.float32) if damping.shape[0] > 0 else message
     scratch = np.empty((3 * _max_degree(check_ptr), LANES), np.float32)
+    rows = _Rows(0, 0, 0)
+    nothing = _Kept(message, message, message)
     for block in range(start, stop):
         _start(
             syndrome, prior, block * LANES, link_fault, asked, syn, odds, posterior, message, total
@@ -294,29 +355,24 @@ def _forward(  # type: ignore[no-untyped-def]
             if min_sum:
                 learned_min_sum.update_checks(
                     check_ptr, syn, weight[t], g, message, check, 0, 0, False, message, message, 0
-                )  # fmt: skip
+                )
             else:
-                _update_checks(
-                    check_ptr, syn, weight[t], g, message, check, 0, 0, False, message, message, message, 0, scratch
-                )  # fmt: skip
-            _update_faults(
-                fault_ptr, fault_link, odds, memory, readout[t], check, 0, posterior, 0, 0, total, message
-            )  # fmt: skip
+                _update_checks(check_ptr, syn, weight[t], g, message, check, rows, False, nothing, scratch)
+            _update_faults(links, odds, memory, readout[t], check, 0, posterior, 0, 0, total, message)
         _give(total, block * LANES, answer)
 
 
 @njit
-def _backward(  # type: ignore[no-untyped-def]
-    check_ptr, link_fault, fault_ptr, fault_link, min_sum, syndrome, prior, weight, damping, memory, readout, upstream,
-    bounds, start, stop, weight_gradient, damping_gradient, memory_gradient, readout_gradient, prior_gradient
-):  # fmt: skip
+def _backward(links, weights, shots, min_sum, upstream, bounds, start, stop, gradients):  # type: ignore[no-untyped-def]
     """Gradients of groups `start <= group < stop`; group i has the blocks from bounds[i] to bounds[i + 1].
 
-    upstream: [fault, shot] by the answer. prior_gradient: [fault, shot]. The others have one entry per group, over the
-    shape of what they are the gradient by, and add up to the whole; which shots share a group does not depend on
-    the number of threads.
+    upstream: [fault, shot] by the answer. Which shots share a group does not depend on the number of threads.
     """
-    n_checks, n_faults, n_links = check_ptr.shape[0] - 1, fault_ptr.shape[0] - 1, link_fault.shape[0]
+    check_ptr, link_fault, fault_ptr, fault_link = links
+    weight, damping, memory, readout = weights
+    syndrome, prior = shots
+    weight_gradient, damping_gradient, memory_gradient, readout_gradient, prior_gradient = gradients
+    n_checks, n_faults, n_links = check_ptr.shape[0] - 1, prior.shape[0], link_fault.shape[0]
     iterations = weight.shape[0]
     damped = damping.shape[0] > 0
     remembering = memory.shape[0] > 0
@@ -337,6 +393,8 @@ def _backward(  # type: ignore[no-untyped-def]
     gradient = np.empty((n_links, LANES), np.float32)
     carry = np.empty((n_links if damped else 0, LANES), np.float32)
     scratch = np.empty((3 * _max_degree(check_ptr), LANES), np.float32)
+    kept = _Kept(raw, sinh_raw, one_over_sinh)
+    passed = _Passed(by_posterior, by_prior, by_memory)
     for group in range(start, stop):
         for block in range(bounds[group], bounds[group + 1]):
             _start(
@@ -351,13 +409,11 @@ def _backward(  # type: ignore[no-untyped-def]
                         t * n_links
                     )  # fmt: skip
                 else:
-                    _update_checks(
-                        check_ptr, syn, weight[t], g, message, check, c0, c0 - n_links, True, raw, sinh_raw,
-                        one_over_sinh, t * n_links, scratch
-                    )  # fmt: skip
+                    rows = _Rows(c0, c0 - n_links, t * n_links)
+                    _update_checks(check_ptr, syn, weight[t], g, message, check, rows, True, kept, scratch)
                 _update_faults(
-                    fault_ptr, fault_link, odds, memory, readout[t], check, c0, posterior, (t + 1) * n_faults,
-                    t * n_faults, total, message
+                    links, odds, memory, readout[t], check, c0, posterior, (t + 1) * n_faults, t * n_faults, total,
+                    message
                 )  # fmt: skip
             _take(upstream, block * LANES, above)
             gradient[:] = _ZERO
@@ -367,8 +423,8 @@ def _backward(  # type: ignore[no-untyped-def]
             by_posterior[:] = _ZERO
             for t in range(iterations - 1, -1, -1):
                 by_readout = _fault_gradients(
-                    fault_ptr, fault_link, above, odds, memory, readout[t], posterior, (t + 1) * n_faults,
-                    t * n_faults, damped, gradient, carry, by_posterior, by_prior, by_memory
+                    links, above, odds, memory, readout[t], posterior, (t + 1) * n_faults, t * n_faults, damped,
+                    gradient, carry, passed
                 )  # fmt: skip
                 readout_gradient[group, t] += sum_lanes(by_readout)
                 damps = damped and t > 0
@@ -379,9 +435,10 @@ def _backward(  # type: ignore[no-untyped-def]
                         gradient, carry, weight_gradient[group, t]
                     )  # fmt: skip
                 else:
+                    rows = _Rows(t * n_links, (t - 1) * n_links, t * n_links)
                     by_damping = _check_gradients(
-                        check_ptr, weight[t], g, damps, check, (t - 1) * n_links, raw, sinh_raw, one_over_sinh,
-                        t * n_links, gradient, carry, weight_gradient[group, t], scratch
+                        check_ptr, weight[t], g, damps, check, rows, kept, gradient, carry,
+                        weight_gradient[group, t], scratch
                     )  # fmt: skip
                 if damps:
                     damping_gradient[group, t] += sum_lanes(by_damping)

@@ -85,20 +85,44 @@ def _shared(static, weight, values, shot, output, edge, row, size):  # type: ign
     return t
 
 
+class Edges(NamedTuple):
+    """first, second: [edge] the end nodes. output: [edge] whose values it has."""
+
+    first: Any
+    second: Any
+    output: Any
+
+
+class Inputs(NamedTuple):
+    """ends: [shot, node, (src, dst, carry)], each as wide as a message, src and dst twice that when gated.
+
+    values: [shot, output, k]. weight: [k * vectors, lane] and static: [edge * vectors, lane], padded with zeros to whole
+    vectors.
+    """
+
+    ends: Any
+    values: Any
+    weight: Any
+    static: Any
+
+
+class Gradients(NamedTuple):
+    """By `Inputs`. Those by weight and static have one entry per group of shots, which add up to the whole; those by
+    values start at zero.
+    """
+
+    ends: Any
+    values: Any
+    weight: Any
+    static: Any
+
+
 class Kernels(NamedTuple):
-    """forward(first, second, output, ends, values, weight, static, start, stop, total): sums of shots `start <= shot <
-    stop`.
+    """forward(edges, inputs, start, stop, total): sums [shot, node, width] of shots `start <= shot < stop`.
 
-    first, second: [edge] the end nodes; output: [edge] whose values it has. ends: [shot, node, (src, dst, carry)], each
-    as wide as `total` [shot, node, width], src and dst twice that when gated. values: [shot, output, k].
-    weight: [k * vectors, lane] and static: [edge * vectors, lane], padded with zeros to whole vectors.
-
-    backward(first, second, output, ends, values, weight, static, upstream, bounds, start, stop, by_ends, by_values,
-    by_weight, by_static): gradients of groups `start <= group < stop`; group i has the shots from bounds[i] to
-    bounds[i + 1].
-
-    upstream: [shot, node, width]. by_weight and by_static have one entry per group and add up to the whole; which
-    shots share a group does not depend on the number of threads. by_values starts at zero.
+    backward(edges, inputs, upstream, bounds, start, stop, gradients): gradients of groups `start <= group < stop`; group
+    i has the shots from bounds[i] to bounds[i + 1]. upstream: [shot, node, width]. Which shots share a group does not
+    depend on the number of threads.
     """
 
     forward: Any
@@ -142,7 +166,9 @@ def _compiled(gated: bool, carries: bool, sources: str) -> Kernels:
         return by_z, by_gate
 
     @njit(cache=True, nogil=True)
-    def forward(first, second, output, ends, values, weight, static, start, stop, total):  # type: ignore[no-untyped-def]
+    def forward(edges, inputs, start, stop, total):  # type: ignore[no-untyped-def]
+        first, second, output = edges
+        ends, values, weight, static = inputs
         n_nodes, width = total.shape[1], total.shape[2]
         vectors = -(-width // LANES)
         size = 2 * vectors if gated else vectors
@@ -166,10 +192,10 @@ def _compiled(gated: bool, carries: bool, sources: str) -> Kernels:
             _gather(sums, width, total[shot])
 
     @njit(cache=True, nogil=True)
-    def backward(  # type: ignore[no-untyped-def]
-        first, second, output, ends, values, weight, static, upstream, bounds, start, stop, by_ends, by_values,
-        by_weight, by_static
-    ):  # fmt: skip
+    def backward(edges, inputs, upstream, bounds, start, stop, gradients):  # type: ignore[no-untyped-def]
+        first, second, output = edges
+        ends, values, weight, static = inputs
+        by_ends, by_values, by_weight, by_static = gradients
         n_nodes, width = upstream.shape[1], upstream.shape[2]
         vectors = -(-width // LANES)
         size = 2 * vectors if gated else vectors

@@ -10,13 +10,13 @@ pivot columns that is 1 in its lead row and 0 in the lead rows of all other slot
 were added, so that a sparse column is reduced by at most as many additions as it has rows. Order 0 stops as soon
 as the residual syndrome is spanned: later pivots would have y = 0.
 
-The arrays of a basis: sums and pivots [word, slot] with the slots along the last axis, so that a new pivot is
-cleared from all of them in long loops without branches; pivot, lead [slot]: fault and row; slot_of_row [check],
--1 where no slot leads; residual, column: bits of a sum, then of its pivots. They are passed one by one: taking
-them out of a tuple, or slicing them, costs an atomic reference count each time.
+Arrays are taken out of their tuples once per call: taking them out in a loop, or slicing them, costs an atomic reference
+count each time.
 """
 
 from __future__ import annotations
+
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -38,15 +38,74 @@ _LOW = np.uint64(0xFFFFFFFF)
 _SIGN = np.uint32(1 << 31)
 
 
+class Matrix(NamedTuple):
+    """H by columns, col_rows from col_ptr [fault + 1] on, and the packed observables [fault, byte] of the faults."""
+
+    col_ptr: Any
+    col_rows: Any
+    fault_observables: Any
+    n_checks: Any
+    rank: Any
+
+
+class Odds(NamedTuple):
+    """single, double: [shots, n_faults] log-odds in one of them, the other without rows.
+
+    shared: one row for all shots, which one elimination then serves. weights: [n_faults], or empty to weigh candidates by
+    the log-odds.
+    """
+
+    single: Any
+    double: Any
+    shared: Any
+    weights: Any
+
+
+class Search(NamedTuple):
+    """The order, and how an order above 0 is meant: EXHAUSTIVE or COMBINATION_SWEEP."""
+
+    order: Any
+    method: Any
+
+
+class _Basis(NamedTuple):
+    """sums, pivots: [word, slot], with the slots along the last axis, so that a new pivot is cleared from all of them in
+    long loops without branches. pivot, lead: [slot] fault and row. slot_of_row: [check], -1 where no slot leads.
+    residual, column: bits of a sum, then of its pivots. mask: [slot] scratch.
+    """
+
+    sums: Any
+    pivots: Any
+    pivot: Any
+    lead: Any
+    slot_of_row: Any
+    residual: Any
+    column: Any
+    mask: Any
+
+
 @njit
-def _extend(  # type: ignore[no-untyped-def]
-    col_ptr, col_rows, faults, first, last, n_slots, enough, full,
-    sums, pivots, pivot, lead, slot_of_row, residual, column, mask
-):  # fmt: skip
+def _empty_basis(n_checks):  # type: ignore[no-untyped-def]
+    words = (n_checks + 63) // 64
+    return _Basis(
+        np.zeros((words, n_checks), np.uint64),
+        np.zeros((words, n_checks), np.uint64),
+        np.zeros(n_checks, np.int64),
+        np.zeros(n_checks, np.int64),
+        np.full(n_checks, -1, np.int64),
+        np.zeros((2, words), np.uint64),
+        np.zeros((2, words), np.uint64),
+        np.zeros(n_checks, np.uint64),
+    )
+
+
+@njit
+def _extend(col_ptr, col_rows, faults, first, last, n_slots, enough, full, basis):  # type: ignore[no-untyped-def]
     """Add the columns faults[first:last] of H to a basis of `n_slots`; returns the new number of slots.
 
     Stops at `enough` slots and, unless `full`, as soon as the residual is zero.
     """
+    sums, pivots, pivot, lead, slot_of_row, residual, column, mask = basis
     words = sums.shape[0]
     for position in range(first, last):
         left = _ZERO
@@ -107,14 +166,9 @@ def _extend(  # type: ignore[no-untyped-def]
 @njit(cache=True)
 def rank(col_ptr, col_rows, n_checks):  # type: ignore[no-untyped-def]
     """Rank of H over GF(2)."""
-    words = (n_checks + 63) // 64
     n_faults = col_ptr.shape[0] - 1
-    return _extend(
-        col_ptr, col_rows, np.arange(n_faults), 0, n_faults, 0, n_checks, True,
-        np.zeros((words, n_checks), np.uint64), np.zeros((words, n_checks), np.uint64),
-        np.zeros(n_checks, np.int64), np.zeros(n_checks, np.int64), np.full(n_checks, -1, np.int64),
-        np.zeros((2, words), np.uint64), np.zeros((2, words), np.uint64), np.zeros(n_checks, np.uint64),
-    )  # fmt: skip
+    basis = _empty_basis(n_checks)
+    return _extend(col_ptr, col_rows, np.arange(n_faults), 0, n_faults, 0, n_checks, True, basis)
 
 
 @njit
@@ -250,8 +304,7 @@ def _tabulate(table, cost, pivot, n_slots, residual):  # type: ignore[no-untyped
 
 @njit
 def _sweep(  # type: ignore[no-untyped-def]
-    col_ptr, col_rows, pivots, slot_of_row, is_pivot, residual, faults, cost, order, method,
-    table, saving, combos, flips
+    col_ptr, col_rows, basis, is_pivot, faults, cost, search, table, saving, combos, flips
 ):  # fmt: skip
     """Find the best pattern of non-pivot flips; puts its faults first in `flips` and returns how many.
 
@@ -259,6 +312,8 @@ def _sweep(  # type: ignore[no-untyped-def]
     make up for each of the first `order` non-pivot faults, then the trial and the best pattern so far.
     flips: [order + 2], from place 2 on the first `order` non-pivot faults.
     """
+    pivots, slot_of_row, residual = basis.pivots, basis.slot_of_row, basis.residual
+    order, method = search
     words = residual.shape[1]
     trial = order
     chosen = order + 1
@@ -344,28 +399,22 @@ def _flip(fault_observables, fault, shot, observables, corrections):  # type: ig
 
 
 @njit(cache=True, nogil=True)
-def decode(  # type: ignore[no-untyped-def]
-    col_ptr, col_rows, fault_observables, n_checks, full_rank, detectors, single, double, shared, own_weights,
-    start, stop, order, method, observables, corrections, weights
-):  # fmt: skip
-    """Decode shots `start <= shot < stop` into zeroed rows of `observables`, `corrections` and `weights`.
+def decode(matrix, odds, search, detectors, start, stop, observables, corrections):  # type: ignore[no-untyped-def]
+    """Decode shots `start <= shot < stop` into zeroed rows of `observables`, corrections.faults and corrections.weights.
 
-    single, double: [shots, n_faults] log-odds in one of them, the other without rows; if `shared` one row for
-    all shots, which one elimination then serves. own_weights: [n_faults], or empty to weigh by the log-odds.
-    corrections and weights may have no rows where they are not wanted. Returns (status, shot, fault).
+    The corrections may have no rows where they are not wanted. Returns (status, shot, fault).
     """
+    col_ptr, col_rows, fault_observables, n_checks, full_rank = matrix
+    single, double, shared, own_weights = odds
+    chosen_faults, weights = corrections
+    order = search.order
     n_faults = col_ptr.shape[0] - 1
     words = (n_checks + 63) // 64
     full = order > 0 or shared
-    sums = np.zeros((words, n_checks), np.uint64)
-    pivots = np.zeros((words, n_checks), np.uint64)
-    pivot = np.zeros(n_checks, np.int64)
-    lead = np.zeros(n_checks, np.int64)
-    slot_of_row = np.full(n_checks, -1, np.int64)
+    basis = _empty_basis(n_checks)
+    sums, pivots, pivot, lead = basis.sums, basis.pivots, basis.pivot, basis.lead
+    slot_of_row, residual = basis.slot_of_row, basis.residual
     is_pivot = np.zeros(n_faults, np.bool_)
-    residual = np.zeros((2, words), np.uint64)
-    column = np.zeros((2, words), np.uint64)
-    mask = np.zeros(n_checks, np.uint64)
     value = np.empty(n_faults, np.float64)
     cost = np.empty(n_faults, np.float64)  # of flipping a fault, from its hard decision
     faults = np.empty(n_faults, np.int64)
@@ -400,7 +449,7 @@ def decode(  # type: ignore[no-untyped-def]
                     if np.isnan(value[f]):
                         return NOT_A_NUMBER, shot, f
                     weight -= cost[f]
-                    _flip(fault_observables, f, shot, observables, corrections)
+                    _flip(fault_observables, f, shot, observables, chosen_faults)
                     for i in range(col_ptr[f], col_ptr[f + 1]):
                         r = col_rows[i]
                         residual[0, r >> 6] ^= _ONE << np.uint64(r & 63)
@@ -426,10 +475,7 @@ def decode(  # type: ignore[no-untyped-def]
                         for f in range(n_faults):
                             faults[f] = f
                     _sort(value, faults, last, keys, count)
-                    n_slots = _extend(
-                        col_ptr, col_rows, faults, first, last, n_slots, full_rank, full,
-                        sums, pivots, pivot, lead, slot_of_row, residual, column, mask
-                    )  # fmt: skip
+                    n_slots = _extend(col_ptr, col_rows, faults, first, last, n_slots, full_rank, full, basis)
                     if last == n_faults or _is_zero(residual):
                         break
                     first, last = last, n_faults
@@ -440,16 +486,15 @@ def decode(  # type: ignore[no-untyped-def]
             if order > 0:
                 saving = _tabulate(table, cost, pivot, n_slots, residual)
                 n_flips = _sweep(
-                    col_ptr, col_rows, pivots, slot_of_row, is_pivot, residual, faults, cost, order, method,
-                    table, saving, combos, flips
-                )  # fmt: skip
+                    col_ptr, col_rows, basis, is_pivot, faults, cost, search, table, saving, combos, flips
+                )
                 for i in range(n_flips):
                     weight += cost[flips[i]]
-                    _flip(fault_observables, flips[i], shot, observables, corrections)
+                    _flip(fault_observables, flips[i], shot, observables, chosen_faults)
             for k in range(n_slots):
                 if (residual[1, k >> 6] >> np.uint64(k & 63)) & _ONE:
                     weight += cost[pivot[k]]
-                    _flip(fault_observables, pivot[k], shot, observables, corrections)
+                    _flip(fault_observables, pivot[k], shot, observables, chosen_faults)
         if weights.shape[0] > 0:
             weights[shot] = weight
     return OK, -1, -1
