@@ -60,7 +60,7 @@ def null_campaigns(campaigns: int, seed: int) -> bool:
     first = runs[0]
     print_table(
         f"Null campaigns: any false VERIFIED; the limit is {TOTAL_ALPHA:.1%}. {first.rounds} rounds with "
-        f"up to {first.retries} retries each, alpha for {first.max_rounds} confirmations, "
+        f"up to {first.retries} retries each, alpha for {first.confirmations} confirmations, "
         f"{first.min_shots:,} to {first.max_shots:,} shots",
         ("procedure", "rounds", "LER", "kappa", "campaigns", "false", "rate", "95% interval"),
         rows,

@@ -59,6 +59,14 @@ ALIASES: dict[str, str] = {
 """Names of an older tool, of verbs and of options of any verb: understood, and shown nowhere."""
 
 
+RENAMED_OPTIONS: dict[str, dict[str, str]] = {
+    "add-env": {"rounds": "readout-rounds"},
+    "power": {"rounds": "confirmations"},
+    "verify": {"rounds": "confirmations"},
+}
+"""Old names of options, by verb: understood, and shown nowhere. `--rounds` means rounds of the search."""
+
+
 class _LazyGroup(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted(VERBS)
@@ -68,6 +76,7 @@ class _LazyGroup(click.Group):
             return None
         module = importlib.import_module(f"autoqec.commands.{VERBS[cmd_name][0]}")
         command: click.Command = module.command
+        command.context_settings["token_normalize_func"] = lambda name: _current_name(name, cmd_name)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -94,8 +103,8 @@ def _end_in_order() -> None:
                 signal.signal(signum, lambda number, _: sys.exit(128 + number))
 
 
-def _current_name(name: str) -> str:
-    return ALIASES.get(name, name)
+def _current_name(name: str, verb: str = "") -> str:
+    return RENAMED_OPTIONS.get(verb, {}).get(name) or ALIASES.get(name, name)
 
 
 @click.group(

@@ -31,9 +31,9 @@ _BASELINES = {"mwpm": ("pymatching", "pymatching_correlated", "belief_matching")
 )
 @click.option("--name", help="Name of the environment. Default: the file's name.")
 @click.option("--code-type", type=click.Choice(CODE_TYPES))
-@click.option("--source", help="A file, relative to the YAML, or a builtin reference such as bb72.")
+@click.option("--source", help="A file, relative to the YAML, or a builtin code such as bb72.")
 @click.option(
-    "--rounds", type=click.IntRange(min=1), help="Rounds of readout, for codes given by their checks."
+    "--readout-rounds", type=click.IntRange(min=1), help="Rounds of readout, for codes given by their checks."
 )
 @click.option("--noise-type", type=click.Choice(NOISE_TYPES))
 @click.option("--p", "p_text", help="Comma-separated physical error rates.")
@@ -103,8 +103,8 @@ class _Composer:
             if self._flags[key] is not None:
                 noise[key] = self._flags[key]
         code = {"type": code_type}
-        if self._flags["rounds"] is not None:
-            code["rounds"] = self._flags["rounds"]
+        if self._flags["readout_rounds"] is not None:
+            code["rounds"] = self._flags["readout_rounds"]
         data |= {"noise": noise, "constraints": {}, "baseline_decoders": [], "classical_backend": "osd"}
         if self._flags["x_z_decoding"] is not None:
             data["eval_protocol"] = {"x_z_decoding": self._flags["x_z_decoding"]}
@@ -114,7 +114,7 @@ class _Composer:
             return source
 
         source = self._field(
-            "source", "Source (file or builtin reference)", _EXAMPLES[code_type], parse=with_source
+            "source", "Source (file or builtin code)", _EXAMPLES[code_type], parse=with_source
         )
         data["code"] = {**code, "source": source}
 

@@ -1,4 +1,4 @@
-"""`autoqec power`: how many shots it takes to see a gain."""
+"""`autoqec power`: shots needed to detect a gain."""
 
 from __future__ import annotations
 
@@ -13,14 +13,16 @@ from autoqec.errors import InputError
 @click.option(
     "--effect", type=float, required=True, help="Share of its failures that the candidate removes, e.g. 0.1."
 )
-@click.option("--power", "wanted", type=float, default=0.95, show_default=True, help="Probability to see it.")
+@click.option(
+    "--power", "wanted", type=float, default=0.95, show_default=True, help="Probability to detect it."
+)
 @click.option(
     "--alpha",
     type=float,
-    help="Probability of a false gain, one-sided. Default: 0.025, shared among the rounds.",
+    help="Probability of a false gain, one-sided. Default: 0.025, shared among the confirmations.",
 )
 @click.option(
-    "--rounds", type=click.IntRange(min=1), default=1, show_default=True, help="Confirmations in the run."
+    "--confirmations", type=click.IntRange(min=1), default=1, show_default=True, help="Planned for the run."
 )
 @click.option(
     "--kappa",
@@ -40,12 +42,12 @@ def command(
     effect: float,
     wanted: float,
     alpha: float | None,
-    rounds: int,
+    confirmations: int,
     kappa: float,
     shots: int | None,
     as_json: bool,
 ) -> None:
-    """Shots that show a gain over a baseline, and the gain that the least verification shows.
+    """Shots needed to detect a gain over a baseline, and the gain that a verification of minimum size detects.
 
     The fixed size is for the exact one-sided McNemar test. The verifier's test looks at growing samples and
     stops when it can decide: its mean is what a true gain costs, and POWER of the true gains are found within
@@ -56,10 +58,10 @@ def command(
     from autoqec.stats.sequential import MIN_BASELINE_FAILURES, confirmation_alpha
 
     if alpha is None:
-        alpha = confirmation_alpha(rounds)
-    elif rounds != 1:
+        alpha = confirmation_alpha(confirmations)
+    elif confirmations != 1:
         raise InputError(
-            "--alpha and --rounds both say what one confirmation may spend", hint="give one of them"
+            "--alpha and --confirmations both say what one confirmation may spend", hint="give one of them"
         )
     if shots is None:
         shots = EvalProtocol().min_shots_verify
@@ -94,10 +96,10 @@ def command(
         ],
     )
     click.echo(f"Power {wanted:g}, alpha {alpha:.3g} per confirmation, kappa {kappa:g}.")
-    least = (
-        "cannot show even a perfect candidate" if detectable is None else f"show a gain of {detectable:.1%}"
+    power_of = (
+        "cannot detect even a perfect decoder" if detectable is None else f"detect a gain of {detectable:.1%}"
     )
-    click.echo(f"{shots:,} shots {least}; the baseline fails {failures:.3g} times in them.")
+    click.echo(f"{shots:,} shots {power_of}; the baseline fails {failures:.3g} times in them.")
     if failures < MIN_BASELINE_FAILURES:
         click.echo(
             f"The verifier decides from {MIN_BASELINE_FAILURES} failures of the baseline on: "

@@ -40,9 +40,9 @@ def _labels(
 @click.command()
 @click.argument("round_dir", type=click.Path(path_type=Path))
 @click.option("--env", "env_name", required=True, help="Builtin name or YAML file; the round's own.")
-@click.option("--shots", type=click.IntRange(min=1), help="Least shots per p. Default: min_shots_verify.")
+@click.option("--shots", type=click.IntRange(min=1), help="Minimum shots per p. Default: min_shots_verify.")
 @click.option(
-    "--cap", type=click.IntRange(min=1), help="Most shots at the reference p. Default: 5 times --shots."
+    "--cap", type=click.IntRange(min=1), help="Maximum shots at the reference p. Default: 5 times --shots."
 )
 @click.option(
     "--seeds",
@@ -59,11 +59,11 @@ def _labels(
     help="Of the fresh bundle. Only confirm supports a claim.",
 )
 @click.option(
-    "--rounds",
+    "--confirmations",
     type=click.IntRange(min=1),
     default=20,
     show_default=True,
-    help="Confirmations planned for the run; each spends 0.025 / ROUNDS of alpha.",
+    help="Planned for the run; each spends 0.025 / CONFIRMATIONS of alpha.",
 )
 @click.option(
     "--with",
@@ -91,7 +91,7 @@ def _labels(
 @click.option("--base", default="HEAD", show_default=True, help="What experiment branches leave from.")
 @click.option("--json", "as_json", is_flag=True, help="Print the report instead of a summary.")
 def command(round_dir: Path, env_name: str, parents: tuple[Path, ...], as_json: bool, **options: Any) -> None:
-    """Verify the checkpoint of ROUND_DIR on fresh shots, behind a sandbox.
+    """Verify the checkpoint of ROUND_DIR on fresh shots, in the sandbox.
 
     Writes verification_report.json and .md there. Exit code 0 VERIFIED, 3 SUSPICIOUS, 4 FAILED, 2 bad input.
     """

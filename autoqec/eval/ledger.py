@@ -74,18 +74,18 @@ class Ledger:
         with locked(self.home.lock):
             self._append(self.rows(), event, facts)
 
-    def open(self, family: str, checkpoint: str, *, kind: str, rounds: int, **facts: Any) -> Share:
+    def open(self, family: str, checkpoint: str, *, kind: str, confirmations: int, **facts: Any) -> Share:
         """Logs a bundle before its first shot; returns what the confirmation of a checkpoint on it may spend.
 
-        rounds: confirmations planned for the run. A plan that is changed midway gets no more than is left.
+        confirmations: planned for the run; the key `rounds` of the row. A plan that is changed midway gets no more than is left.
         """
         with locked(self.home.lock):
             rows = self.rows()
             begun, spent = _spent(rows, family, checkpoint)
-            alpha = min(confirmation_alpha(rounds, begun), max(TOTAL_ALPHA - spent, 0.0))
+            alpha = min(confirmation_alpha(confirmations, begun), max(TOTAL_ALPHA - spent, 0.0))
             named = {
                 "kind": kind,
-                "rounds": rounds,
+                "rounds": confirmations,
                 "family": family,
                 "checkpoint": checkpoint,
                 "alpha": alpha,

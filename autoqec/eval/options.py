@@ -11,16 +11,16 @@ from autoqec.errors import InputError
 from autoqec.eval.bundles import CHUNK, Kind
 from autoqec.eval.composition import THRESHOLD
 
-ROUNDS = 20
+CONFIRMATIONS = 20
 CAP = 5
 """Times the floor, unless the caller says otherwise."""
 
 
 @dataclass(frozen=True)
 class VerifyOptions:
-    """shots: the floor per p (default: `min_shots_verify`). cap: most shots at the reference p (default: 5 floors).
+    """shots: the floor per p (default: `min_shots_verify`). cap: maximum of shots at the reference p (default: 5 floors).
     seeds: labels within the holdout range (default: all of it). bundle: an archived bundle to evaluate again.
-    rounds: confirmations planned for the run; each may spend 0.025 / rounds of alpha. home: folder of secret, ledger and
+    confirmations: how many are planned for the run; each may spend 0.025 / confirmations of alpha. home: folder of secret, ledger and
     bundles. repo, base: repository of a round's commit, and the ref that experiment branches leave from.
     baseline_seconds: one core's time per p for each decoder beyond the plain backend. deadline_s: life of a worker.
     progress: called with (what, tasks done, tasks there are).
@@ -31,7 +31,7 @@ class VerifyOptions:
     seeds: tuple[int, int] | None = None
     bundle: str | None = None
     kind: Kind = "confirm"
-    rounds: int = ROUNDS
+    confirmations: int = CONFIRMATIONS
     home: Path | None = None
     repo: Path | None = None
     base: str = "HEAD"

@@ -78,7 +78,7 @@ def assemble(
         shots=head.shots,
         shots_cap=evaluation.sizes[1],
         alpha=share.alpha,
-        rounds_planned=verification.options.rounds,
+        rounds_planned=verification.options.confirmations,
         confirmations_before=share.begun,
         decision=verification.evidence.decision,
         p_gain=verification.evidence.p_gain,

@@ -88,7 +88,7 @@ class _Verification:
         keys = [str(index) for index in range(len(subjects))]
         with ExitStack() as stack:
             pool = stack.enter_context(VerifierPool(setup, options.workers))
-            nominal = Share(None, confirmation_alpha(options.rounds))
+            nominal = Share(None, confirmation_alpha(options.confirmations))
             bundle, share = (archived, nominal) if archived else self._open(subjects)
             stack.callback(_discard, bundle)
             shares = [share if bundle.kind == "confirm" else nominal, *[nominal] * (len(subjects) - 1)]
@@ -151,7 +151,7 @@ class _Verification:
                     hint="make room for it: the verification would be spent without one",
                 )
         self.options.most(self.env)
-        confirmation_alpha(self.options.rounds)
+        confirmation_alpha(self.options.confirmations)
 
     def _longer(self, at: float, problem: DecodingProblem) -> tuple[Environment, DecodingProblem] | None:
         further = longer(self.env)
@@ -195,7 +195,7 @@ class _Verification:
             family_of(subjects[0].round_dir),
             checkpoints[0],
             kind=bundle.kind,
-            rounds=self.options.rounds,
+            confirmations=self.options.confirmations,
             name=bundle.name,
             env=self.env.content_hash,
             parents=checkpoints[1:],

@@ -268,7 +268,7 @@ class Steps:
             return report
         options = VerifyOptions(
             shots=self.plan.shots_verify(self.now.env.spec.eval_protocol),
-            rounds=self.plan.rounds + SPARE_CONFIRMATIONS,
+            confirmations=self.plan.rounds + SPARE_CONFIRMATIONS,
             repo=self.run.repository.root,
             base=self.run.info.base_commit,
             progress=progress,

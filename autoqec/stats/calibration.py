@@ -40,14 +40,14 @@ class Campaign:
     """A run in which no candidate is better than the baseline, driven by someone who wants a VERIFIED.
 
     Every one of `rounds` candidates is confirmed and, where it was not a gain, up to `retries` times again,
-    on fresh shots each time. The run has alpha for `max_rounds` confirmations.
+    on fresh shots each time. The run has alpha for `confirmations` confirmations.
     """
 
     ler: float
     kappa: float
     rounds: int = 10
     retries: int = 2
-    max_rounds: int = 10
+    confirmations: int = 10
     min_shots: int = 20_000
     max_shots: int = 400_000
 
@@ -65,7 +65,7 @@ def verifier(rng: np.random.Generator, campaign: Campaign) -> bool:
         rng,
         campaign,
         (
-            confirmation_alpha(campaign.max_rounds, spent)
+            confirmation_alpha(campaign.confirmations, spent)
             for spent in range(campaign.rounds * (1 + campaign.retries))
         ),
     )
@@ -95,7 +95,7 @@ def peeking(rng: np.random.Generator, campaign: Campaign) -> bool:
         table = PairedTable(0, 0, 0)
         for target in look_schedule(campaign.min_shots, campaign.max_shots):
             table += draw(rng, target - table.shots, campaign.shares)
-            if mcnemar_one_sided(table.b, table.c) <= TOTAL_ALPHA / campaign.max_rounds:
+            if mcnemar_one_sided(table.b, table.c) <= TOTAL_ALPHA / campaign.confirmations:
                 return True
     return False
 

@@ -57,20 +57,20 @@ class Evidence:
     reason: str
 
 
-def confirmation_alpha(max_rounds: int, spent: int = 0, total: float = TOTAL_ALPHA) -> float:
-    """Alpha of the next confirmation in a run of at most `max_rounds` rounds, of which `spent` have begun.
+def confirmation_alpha(planned: int, spent: int = 0, total: float = TOTAL_ALPHA) -> float:
+    """Alpha of the next confirmation of a run that plans `planned` of them, of which `spent` have started.
 
-    Every confirmation gets total / max_rounds, and a retry is a confirmation: after `max_rounds` of them
+    Every confirmation gets total / planned, and a retry is a confirmation: after `planned` of them
     there is none left and the answer is 0, with which nothing can be a gain. By the union bound the
     probability of any false gain in the run is at most `total`, however the candidates depend on each other
     and on earlier answers.
     """
-    if max_rounds < 1 or spent < 0 or not 0 < total < 1:
+    if planned < 1 or spent < 0 or not 0 < total < 1:
         raise InputError(
-            f"max_rounds = {max_rounds}, spent = {spent}, total = {total}",
-            hint="give max_rounds >= 1, spent >= 0 and 0 < total < 1",
+            f"planned = {planned}, spent = {spent}, total = {total}",
+            hint="give planned >= 1, spent >= 0 and 0 < total < 1",
         )
-    return total / max_rounds if spent < max_rounds else 0.0
+    return total / planned if spent < planned else 0.0
 
 
 def log_e_value(b: npt.ArrayLike, c: npt.ArrayLike) -> npt.NDArray[np.float64]:

@@ -109,7 +109,7 @@ class Shared:
     def spent(self) -> tuple[Path, VerifyReport]:
         """A scene's folder whose only round was verified, by a plan of one confirmation, and the report."""
         scene = Scene(self.root / "spent", self)
-        return scene.folder, scene.report(scene.round(), rounds=1)
+        return scene.folder, scene.report(scene.round(), confirmations=1)
 
 
 def git(repo: Path, *arguments: str) -> str:

@@ -42,7 +42,7 @@ def _after(scene: Scene) -> tuple[Path, VerifyReport]:
 )
 def _retry(scene: Scene) -> Outcome:
     folder, _ = _after(scene)
-    return scene.verify(folder, rounds=1, gain=_lucky())
+    return scene.verify(folder, confirmations=1, gain=_lucky())
 
 
 @cheat(
@@ -56,7 +56,7 @@ def _retry(scene: Scene) -> Outcome:
 def _renamed(scene: Scene) -> Outcome:
     folder, _ = _after(scene)
     shutil.copytree(folder, scene.folder / "elsewhere" / "round_7")
-    return scene.verify(scene.folder / "elsewhere" / "round_7", rounds=1)
+    return scene.verify(scene.folder / "elsewhere" / "round_7", confirmations=1)
 
 
 @cheat(
@@ -69,7 +69,7 @@ def _renamed(scene: Scene) -> Outcome:
 )
 def _plan(scene: Scene) -> Outcome:
     folder, _ = _after(scene)
-    return scene.verify(folder, rounds=1000)
+    return scene.verify(folder, confirmations=1000)
 
 
 @cheat(
@@ -86,7 +86,7 @@ def _ledger(scene: Scene) -> Outcome:
     lines = path.read_text().splitlines()
     kept = [line for line in lines if json.loads(line)["event"] != "opened"]
     path.write_text("\n".join(kept) + "\n")
-    return scene.verify(folder, rounds=1)
+    return scene.verify(folder, confirmations=1)
 
 
 @cheat(

@@ -9,7 +9,7 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
-from autoqec.commands import ALIASES, VERBS
+from autoqec.commands import ALIASES, RENAMED_OPTIONS, VERBS
 from autoqec.eval.verify import VerifyOptions
 from cli.autoqec import main
 
@@ -75,3 +75,31 @@ def test_labels_that_are_none_are_refused(tmp_path: Path, text: str) -> None:
     assert done.exit_code == 2
     assert "--seeds" in done.output
     assert "9000:9099" in done.output
+
+
+@pytest.mark.parametrize(("verb", "old", "new"), [
+    (verb, old, new) for verb, renamed in RENAMED_OPTIONS.items() for old, new in renamed.items()
+])  # fmt: skip
+def test_a_renamed_option_has_its_new_name_in_the_help_and_works_by_its_old_one(
+    verb: str, old: str, new: str
+) -> None:
+    shown = autoqec(verb, "--help").output
+    assert f"--{new}" in shown
+    assert f"--{old} " not in shown
+    for name in (old, new):
+        refused = autoqec(verb, f"--{name}", "none")
+        assert refused.exit_code == 2
+        assert "is not a valid integer" in refused.output, name
+
+
+def test_rounds_of_verify_are_confirmations(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[VerifyOptions] = []
+
+    def catch(folders: object, env: object, options: VerifyOptions) -> None:
+        asked.append(options)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("autoqec.eval.verify.verify_together", catch)
+    for name in ("--rounds", "--confirmations"):
+        autoqec("verify", str(tmp_path), "--env", "surface_d3_depol", name, "7")
+    assert [options.confirmations for options in asked] == [7, 7]

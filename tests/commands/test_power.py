@@ -16,12 +16,12 @@ def test_the_table_shows_shots_and_what_the_floor_detects() -> None:
     done = _power("--ler", "1e-3", "--effect", "0.1")
     assert done.exit_code == 0
     assert "663," in done.output
-    assert "200,000 shots show a gain of 18." in done.output
+    assert "200,000 shots detect a gain of 18." in done.output
 
 
 def test_json_holds_the_same_and_rounds_share_alpha() -> None:
     one = json.loads(_power("--ler", "1e-2", "--effect", "0.25", "--json").output)
-    many = json.loads(_power("--ler", "1e-2", "--effect", "0.25", "--rounds", "20", "--json").output)
+    many = json.loads(_power("--ler", "1e-2", "--effect", "0.25", "--confirmations", "20", "--json").output)
     assert one["shots_fixed"] == pytest.approx(10_500, rel=0.01)
     assert (one["alpha"], many["alpha"]) == (0.025, 0.00125)
     assert many["shots_fixed"] > one["shots_fixed"]
@@ -31,7 +31,7 @@ def test_json_holds_the_same_and_rounds_share_alpha() -> None:
 
 def test_too_few_shots_are_said_outright() -> None:
     done = _power("--ler", "1e-5", "--effect", "0.5", "--shots", "1000")
-    assert "1,000 shots cannot show even a perfect candidate" in done.output
+    assert "1,000 shots cannot detect even a perfect decoder" in done.output
     assert "10,000,000 shots" in done.output
 
 
@@ -44,7 +44,7 @@ def test_too_few_shots_are_said_outright() -> None:
         (["--ler", "1e-3", "--effect", "0.1", "--alpha", "0.7"], "out of range"),
         (["--ler", "1e-3", "--effect", "0.1", "--kappa", "3"], "kappa: 3 is out of range"),
         (["--ler", "nan", "--effect", "0.1"], "ler: nan is out of range"),
-        (["--ler", "1e-3", "--effect", "0.1", "--alpha", "0.01", "--rounds", "5"], "give one of them"),
+        (["--ler", "1e-3", "--effect", "0.1", "--alpha", "0.01", "--confirmations", "5"], "give one of them"),
     ],
 )
 def test_errors_say_what_to_give(arguments: list[str], message: str) -> None:

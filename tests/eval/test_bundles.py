@@ -105,9 +105,9 @@ def test_a_changed_or_foreign_bundle_is_refused(env: Environment, tmp_path: Path
 
 
 def spend(
-    ledger: Ledger, family: str, checkpoint: str, rounds: int = 3, kind: str = "confirm"
+    ledger: Ledger, family: str, checkpoint: str, planned: int = 3, kind: str = "confirm"
 ) -> tuple[int, float]:
-    return ledger.open(family, checkpoint, kind=kind, rounds=rounds)
+    return ledger.open(family, checkpoint, kind=kind, confirmations=planned)
 
 
 def test_a_run_spends_its_alpha_once(tmp_path: Path) -> None:
@@ -126,8 +126,8 @@ def test_a_run_spends_its_alpha_once(tmp_path: Path) -> None:
 
 def test_a_longer_plan_does_not_bring_back_what_was_spent(tmp_path: Path) -> None:
     ledger = Ledger(VerifierDir(tmp_path))
-    assert spend(ledger, "run", "a", rounds=1) == (0, 0.025)
-    assert spend(ledger, "run", "b", rounds=100) == (1, 0.0)
+    assert spend(ledger, "run", "a", planned=1) == (0, 0.025)
+    assert spend(ledger, "run", "b", planned=100) == (1, 0.0)
 
 
 def test_the_ledger_notices_changes(tmp_path: Path) -> None:
@@ -149,7 +149,7 @@ def test_the_ledger_notices_changes(tmp_path: Path) -> None:
 def test_concurrent_confirmations_share_one_plan(tmp_path: Path) -> None:
     ledger = Ledger(VerifierDir(tmp_path))
     with ThreadPoolExecutor(6) as pool:
-        shares = list(pool.map(lambda i: spend(ledger, "run", f"c{i}", rounds=4), range(12)))
+        shares = list(pool.map(lambda i: spend(ledger, "run", f"c{i}", planned=4), range(12)))
     assert sorted(share[0] for share in shares) == list(range(12))
     assert sum(share[1] for share in shares) == pytest.approx(0.025)
 

@@ -149,7 +149,7 @@ def test_a_used_confirm_bundle_supports_no_new_claim(
 def test_retrying_uses_up_the_plan(honest: tuple[Path, VerifyReport], env: Environment, home: Path) -> None:
     """Were one confirmation planned, the first would have been it: no fresh shots can be kind enough after that."""
     folder, first = honest
-    again = verify(folder, env, options(home, rounds=1, write=False))
+    again = verify(folder, env, options(home, confirmations=1, write=False))
     assert (again.verdict, again.alpha, again.confirmations_before) == ("SUSPICIOUS", 0.0, 1)
     assert "no alpha is left" in again.notes
     assert again.paired_eval_bundle_id != first.paired_eval_bundle_id
@@ -252,7 +252,7 @@ UNTRAINED_HARD = {
         ({"seeds": (8990, 9010)}, "holdout range"),
         ({"seeds": (1, 5)}, "holdout range"),
         ({"seeds": (9000, 9000), "shots": 2 * CHUNK}, "more labels"),
-        ({"rounds": 0}, "max_rounds"),
+        ({"confirmations": 0}, "planned"),
         ({"bundle": "0" * 64}, "archive"),
     ],
 )
