@@ -1,6 +1,6 @@
-"""What the calls of a run cost, and the caps that they keep.
+"""What the calls of a run cost, and the cap that they keep.
 
-Before a call its worst case is reserved; afterwards the reservation is replaced by what the call cost. A cap counts both,
+Before a call its worst case is reserved; afterwards the reservation is replaced by what the call cost. The cap counts both,
 so that calls in flight cannot pass it together. The ledger is a file of the run folder that any number of processes use:
 
     {"event": "reserve", "call": ..., "round": 3, "role": "coder", "nano_usd": 212000000, ...}
@@ -11,7 +11,6 @@ A reservation that was never settled (its process was killed) counts in full: th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -31,11 +30,9 @@ times prices, the whole reservation (the call was cut off), or nothing was charg
 
 @dataclass(frozen=True)
 class Caps:
-    """In USD; None is no cap. call: what one call through a CLI may cost, whose turns cannot be counted beforehand."""
+    """In USD. total: of the run, None without a cap. call: what one call through a CLI may cost, whose turns cannot be counted beforehand."""
 
     total: Decimal | None = None
-    per_round: Decimal | None = None
-    per_role: Mapping[str, Decimal] = field(default_factory=dict)
     call: Decimal = Decimal("1.00")
 
     @classmethod
@@ -44,8 +41,8 @@ class Caps:
         return cls() if usd is None else cls(total=usd, call=min(cls.call, usd / 4))
 
     @property
-    def any(self) -> bool:
-        return self.total is not None or self.per_round is not None or bool(self.per_role)
+    def is_set(self) -> bool:
+        return self.total is not None
 
 
 @dataclass(frozen=True)
@@ -86,10 +83,10 @@ class Ledger:
         """Sets the worst case of a call aside. least: what will do if less than `nano` is left.
 
         Raises:
-            RoleFailure: of kind "budget" if a cap would be passed.
+            RoleFailure: of kind "budget" if the cap would be passed.
         """
         with locked(self._lock):
-            left = self.left(round=round, role=role)
+            left = self.left()
             granted = nano if left is None else min(nano, left)
             if granted < (nano if least is None else least):
                 raise RoleFailure(
@@ -137,16 +134,12 @@ class Ledger:
                 in_flight += row["nano_usd"]
         return Totals(spent, in_flight, calls, usage)
 
-    def left(self, *, round: int | None = None, role: str | None = None) -> int | None:
-        """What the caps leave for a call of this round and role, in billionths of a dollar; None without a cap."""
-        rest = []
-        if self.caps.total is not None:
-            rest.append((self.caps.total, self.totals()))
-        if self.caps.per_round is not None and round is not None:
-            rest.append((self.caps.per_round, self.totals(round=round)))
-        if role is not None and role in self.caps.per_role:
-            rest.append((self.caps.per_role[role], self.totals(role=role)))
-        return min((nano_of(cap) - total.spent - total.in_flight for cap, total in rest), default=None)
+    def left(self) -> int | None:
+        """What the cap leaves, in billionths of a dollar; None without a cap."""
+        if self.caps.total is None:
+            return None
+        total = self.totals()
+        return nano_of(self.caps.total) - total.spent - total.in_flight
 
     def summary(self) -> dict[str, Any]:
         """For prompts, reports and records: dollars as numbers."""

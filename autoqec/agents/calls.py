@@ -78,7 +78,7 @@ class Question:
         )
         self.calls += 1
         # Something unforeseen leaves the reservation as it is: it counts in full.
-        prices = books.prices if books.ledger.caps.any else None
+        prices = books.prices if books.ledger.caps.is_set else None
         outcome = self._outcome(replace(request, budget=reservation.nano, prices=prices))
         self._settle(reservation, outcome)
         books.transcript.add(request, outcome, call=reservation.call, backend=backend.name, round=self._round)

@@ -40,11 +40,8 @@ class Part:
     text: str
 
 
-def ideator_context(context: RoundContext, machine: Data, *, sent_back: str | None = None) -> str:
-    """sent_back: why the last proposal of this round was not taken."""
+def ideator_context(context: RoundContext, machine: Data) -> str:
     task = f"Round {context.round} of {context.rounds_planned}. Propose the next experiment."
-    if sent_back is not None:
-        task += "\nYour last proposal for this round was sent back:\n" + _data("reason", sent_back, 300)
     names = [short_name(branch.name) for branch in context.branches if branch.name != BASELINE]
     can_fork = ", ".join([BASELINE, *names[-40:]])
     parts = [

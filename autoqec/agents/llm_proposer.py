@@ -52,16 +52,15 @@ class LlmProposer:
         self._run = run
         self._state = state or self._machine
 
-    def propose(self, context: RoundContext, *, sent_back: str | None = None) -> Proposal:
-        """sent_back: why the last proposal for this round was not taken.
-
+    def propose(self, context: RoundContext) -> Proposal:
+        """
         Raises:
             RoleFailure: the round has no proposal; the loop records why.
         """
-        return self.code(context, self.ideate(context, sent_back=sent_back))
+        return self.code(context, self.ideate(context))
 
-    def ideate(self, context: RoundContext, *, sent_back: str | None = None) -> Idea:
-        text = ideator_context(context, self._state(context), sent_back=sent_back)
+    def ideate(self, context: RoundContext) -> Idea:
+        text = ideator_context(context, self._state(context))
         answer = self.roles.ideator(
             text,
             round=context.round,

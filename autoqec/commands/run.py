@@ -51,6 +51,11 @@ def _usd(_context: click.Context, _option: click.Parameter, text: str | None) ->
     "--budget-minutes", type=click.FloatRange(min=0, min_open=True), help="Most time that rounds may take."
 )
 @click.option(
+    "--round-minutes",
+    type=click.FloatRange(min=0, min_open=True),
+    help="Maximum time of one round's training and validation. Default: its profile's.",
+)
+@click.option(
     "--refuse-over-budget",
     is_flag=True,
     help="Refuse configs beyond the environment's FLOPs and parameter budgets, which else run and are marked.",
@@ -126,6 +131,7 @@ def _plan(options: dict[str, Any]) -> Plan:
         verify_shots=options["verify_shots"],
         budget_minutes=options["budget_minutes"],
         budget_usd=options["budget_usd"],
+        wall_clock_s=None if options["round_minutes"] is None else 60.0 * options["round_minutes"],
         refuse_over_budget=options["refuse_over_budget"],
         memory_gb=default_memory_gb(),
     )
@@ -188,6 +194,8 @@ def _resumed(env_yaml: str, run_id: str, options: dict[str, Any]) -> tuple[Steps
         for name in ("rounds", "budget_usd", "budget_minutes")
         if options[name] is not None
     }
+    if options["round_minutes"] is not None:
+        changes["wall_clock_s"] = 60.0 * options["round_minutes"]
     if changes.get("rounds", 0) > steps.plan.rounds:
         click.echo(
             f"Verifications share one error budget that was planned for {steps.plan.rounds} rounds: what they left of it "

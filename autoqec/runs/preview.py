@@ -62,6 +62,7 @@ def _about(plan: Plan, env: EnvFacts) -> dict[str, Any]:
         "rounds": plan.rounds,
         "verify_shots": None if plan.is_smoke else plan.shots_verify(env.spec.eval_protocol),
         "budget_minutes": plan.budget_minutes,
+        "round_minutes": plan.round_s / 60,
         "budget_usd": None if plan.budget_usd is None else str(plan.budget_usd),
         "refuse_over_budget": plan.refuse_over_budget,
     }

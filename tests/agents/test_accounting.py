@@ -54,17 +54,6 @@ def test_a_call_that_can_do_with_less_gets_what_is_left(tmp_path: Path) -> None:
         book.reserve(nano_of(1), least=nano_of("0.05"), role="coder", round=1, **WHO)
 
 
-def test_rounds_and_roles_have_caps_of_their_own(tmp_path: Path) -> None:
-    book = ledger(tmp_path, per_round=Decimal("0.50"), per_role={"coder": Decimal("0.80")})
-    for round_number in (1, 2):
-        book.reserve(nano_of("0.40"), role="coder", round=round_number, **WHO)
-    with pytest.raises(RoleFailure):
-        book.reserve(nano_of("0.20"), role="ideator", round=2, **WHO)
-    with pytest.raises(RoleFailure):
-        book.reserve(nano_of("0.20"), role="coder", round=3, **WHO)
-    book.reserve(nano_of("0.20"), role="ideator", round=3, **WHO)
-
-
 def test_what_a_killed_process_had_reserved_still_counts_after_a_restart(tmp_path: Path) -> None:
     ledger(tmp_path, total=Decimal(1)).reserve(nano_of("0.75"), role="coder", round=1, **WHO)
     again = ledger(tmp_path, total=Decimal(1))
@@ -86,7 +75,7 @@ def test_a_call_is_settled_once(tmp_path: Path) -> None:
 def test_calls_of_a_small_budget_are_small(budget: str | None, call: str) -> None:
     caps = Caps.for_budget(None if budget is None else Decimal(budget))
     assert caps.call == Decimal(call)
-    assert caps.any == (budget is not None)
+    assert caps.is_set == (budget is not None)
 
 
 def test_a_call_that_cost_more_than_was_reserved_counts_in_full(tmp_path: Path) -> None:

@@ -287,9 +287,9 @@ def test_hostile_text_changes_nothing_but_the_data_it_sits_in(tmp_path: Path) ->
         assert not re.search("[\x00-\x08\x0b-\x1f\x7f\u202a-\u202e]|<\\|", text)
 
 
-def test_hostile_text_in_the_summary_and_in_what_is_sent_back_is_data() -> None:
+def test_hostile_text_in_the_summary_and_about_the_machine_is_data() -> None:
     about = context(rows=[row(1, hypothesis=HOSTILE)], env=_hostile_environment())
-    for text in (orchestrator_summary(about), ideator_context(about, {"note": HOSTILE}, sent_back=HOSTILE)):
+    for text in (orchestrator_summary(about), ideator_context(about, {"note": HOSTILE})):
         assert "IGNORE" in text
         assert "IGNORE" not in outside(text)
 

@@ -127,12 +127,6 @@ def test_a_repeat_is_sent_back_once_and_then_left_to_the_loop(proposer: LlmPropo
     assert "the same config as round 1" in prompts(server)[2]
 
 
-def test_what_the_loop_sends_back_reaches_the_ideator(proposer: LlmProposer, server: Vendor) -> None:
-    answers(server, IDEA, CODE)
-    proposer.propose(context(1), sent_back="nearly the config of round 1")
-    assert "nearly the config of round 1" in prompts(server)[0]
-
-
 def _composable() -> RoundContext:
     about = context(2)
     one = Branch(f"exp/{RUN_ID}/01-try", ("baseline",), config(12))

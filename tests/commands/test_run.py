@@ -50,10 +50,12 @@ def workspace(tmp_path: Path) -> Path:
 
 
 def test_a_dry_run_says_what_would_be_done_and_writes_nothing(workspace: Path) -> None:
-    done = autoqec(workspace, "run", "d3.yaml", "--dry-run", "--rounds", "7", "--json")
+    done = autoqec(
+        workspace, "run", "d3.yaml", "--dry-run", "--rounds", "7", "--round-minutes", "4.5", "--json"
+    )
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
-    assert found["rounds"] == 7
+    assert (found["rounds"], found["round_minutes"]) == (7, 4.5)
     assert found["proposer"] == "optuna"
     assert found["verify_shots"] == 20_000
     assert found["first_config"]["type"] in ("neural_bp", "gnn", "hybrid")

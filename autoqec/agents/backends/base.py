@@ -96,6 +96,6 @@ def unavailable(what: str, hint: str, *, where: str | None = None) -> Unavailabl
 
 def priced(model: str | None, request: Request, prices: Prices, caps: Caps) -> WorstCase:
     """The worst case of one request over HTTP: all that is sent, and all that may be answered."""
-    price = prices.need(model) if caps.any else prices.find(model)
+    price = prices.need(model) if caps.is_set else prices.find(model)
     nano = 0 if price is None else price.most(request.text_bytes, request.max_output_tokens)
     return WorstCase(nano, nano)

@@ -55,7 +55,7 @@ class ClaudeCli:
         self._line = None if key is None else Line(ANTHROPIC, key, environ.get(ANTHROPIC.variable))
 
     def worst_case(self, request: Request, prices: Prices, caps: Caps) -> WorstCase:
-        if caps.any and self._line is not None:
+        if caps.is_set and self._line is not None:
             self._line.check()
         return WorstCase(nano_of(caps.call), min(_LEAST, nano_of(caps.call)))
 

@@ -51,7 +51,7 @@ class CodexCli:
     def worst_case(self, request: Request, prices: Prices, caps: Caps) -> WorstCase:
         """Codex counts tokens, not dollars: without a price no cap can be kept."""
         whole = nano_of(caps.call)
-        if not caps.any:
+        if not caps.is_set:
             return WorstCase(whole, whole)
         prices.need(self.model)
         if self._line is None:
