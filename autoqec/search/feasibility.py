@@ -111,7 +111,7 @@ def estimate(dsl: PredecoderDSL, context: RoundContext) -> Estimate:
         reasons, violation = [f"over budget: {line}" for line in over], math.log10(share)
     for what, needed, allowed in limits:
         if needed is not None and allowed is not None and needed > allowed:
-            reasons.append(f"needs {needed:.3g} {what}, and {max(allowed, 0.0):.3g} are the most")
+            reasons.append(f"needs {needed:.3g} {what}, and the maximum is {max(allowed, 0.0):.3g}")
             violation = max(violation, math.log10(needed / max(allowed, 1e-9)))
     return Estimate(
         flops, params, memory, min(train_s, limit_s), eval_s, tuple(reasons), violation, tuple(over), share
