@@ -12,7 +12,6 @@ A reservation that was never settled (its process was killed) counts in full: th
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Literal
@@ -20,6 +19,7 @@ from uuid import uuid4
 
 from autoqec.agents.failures import RoleFailure
 from autoqec.agents.prices import Usage, nano_of, usd_of
+from autoqec.io.clock import timestamp
 from autoqec.io.jsonl import JsonLines
 from autoqec.io.locks import locked
 
@@ -96,7 +96,7 @@ class Ledger:
                 )
             call = str(uuid4())
             row: dict[str, Any] = {"event": "reserve", "call": call, "round": round, "role": role}
-            row |= {"backend": backend, "model": model, "nano_usd": granted, "at": _now()}
+            row |= {"backend": backend, "model": model, "nano_usd": granted, "at": timestamp()}
             self._lines.append(row)
         return Reservation(call, granted)
 
@@ -110,7 +110,7 @@ class Ledger:
             "nano_usd": nano,
             "source": source,
         }
-        row |= {"tokens": asdict(usage) if usage is not None else None, "outcome": outcome, "at": _now()}
+        row |= {"tokens": asdict(usage) if usage is not None else None, "outcome": outcome, "at": timestamp()}
         self._lines.append(
             row,
             unless=lambda rows: any(r["event"] == "settle" and r["call"] == reservation.call for r in rows),
@@ -152,7 +152,3 @@ class Ledger:
             "calls": total.calls,
             "tokens": asdict(total.usage),
         }
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds")

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from autoqec.agents import fences
+from autoqec.search.ancestry import ancestors
 from autoqec.search.proposal import RoundContext, Row, short_name
 
 _RECENT = 6
@@ -43,18 +44,15 @@ def graph_lines(context: RoundContext, *, limit: int) -> list[str]:
 def _important(rows: Sequence[Row], front: Sequence[Row]) -> set[int]:
     commits = {member.get("commit_sha") for member in front}
     by_branch = {row["branch"]: i for i, row in enumerate(rows) if row.get("branch")}
-    found: set[int] = set()
-    waiting = [i for i, row in enumerate(rows) if row.get("commit_sha") and row["commit_sha"] in commits]
-    while waiting:
-        at = waiting.pop()
-        if at not in found:
-            found.add(at)
-            waiting += [by_branch[parent] for parent in parents(rows[at]) if parent in by_branch]
+    on_front = [i for i, row in enumerate(rows) if row.get("commit_sha") and row["commit_sha"] in commits]
+    above = ancestors(
+        on_front, lambda at: [by_branch[name] for name in parents(rows[at]) if name in by_branch]
+    )
     measured = sorted(
         (i for i, row in enumerate(rows) if row.get("delta_ler") is not None),
         key=lambda i: -rows[i]["delta_ler"],
     )
-    return found | set(range(len(rows))[-_RECENT:]) | set(measured[:_BEST])
+    return {*on_front} | above | set(range(len(rows))[-_RECENT:]) | set(measured[:_BEST])
 
 
 def parents(row: Row) -> list[str]:

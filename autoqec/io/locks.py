@@ -40,3 +40,18 @@ def locked(path: str | Path, *, wait: bool = True) -> Iterator[int]:
             fcntl.flock(handle, fcntl.LOCK_UN)
     finally:
         os.close(handle)
+
+
+def is_held(path: str | Path) -> bool:
+    """Whether a process holds the lock file `path`. Neither makes the file nor keeps the lock."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(handle)
+    return False

@@ -5,8 +5,6 @@ What others wrote (logs, reasons, hypotheses) is data: one line, without control
 
 from __future__ import annotations
 
-import fcntl
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -93,18 +91,3 @@ def number(value: object) -> int | None:
 
 def real(value: object) -> float | None:
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
-
-
-def is_held(lock: Path) -> bool:
-    """Whether a process is holding a lock file. Looks, and neither makes nor keeps anything."""
-    try:
-        handle = os.open(lock, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(handle)
-    return False

@@ -23,6 +23,7 @@ from autoqec.errors import AutoQECError, InputError
 from autoqec.eval import scope
 from autoqec.eval.schema import VerifyReport
 from autoqec.io import atomic
+from autoqec.io.clock import timestamp
 from autoqec.io.jsonl import Row
 from autoqec.io.locks import locked
 from autoqec.io.validate import validate_model
@@ -34,7 +35,6 @@ from autoqec.runs.compose import check_composition
 from autoqec.runs.documents import branch_record, committed_config, pointer_of, runner_config
 from autoqec.runs.journal import Journal, JournalFile
 from autoqec.runs.mechanisms import from_files, read_files, replace_files, to_files, write_inside
-from autoqec.runs.names import timestamp
 from autoqec.runs.pointer import Pointer, read_pointer
 from autoqec.runs.repository import commit_files
 from autoqec.runs.rows import conflict_row, refused_row, round_row

@@ -10,8 +10,8 @@ from autoqec.eval.pareto import read_front
 from autoqec.io import atomic
 from autoqec.io.jsonl import Row
 from autoqec.runs.history import FOLLOW_UPS
-from autoqec.runs.names import BASELINE
 from autoqec.runs.run import Run
+from autoqec.search.proposal import BASELINE
 
 Graph = dict[str, Any]
 _KEPT = (

@@ -9,8 +9,6 @@ from datetime import UTC, datetime
 from autoqec.envs.seeds import derive_seed
 from autoqec.errors import InputError
 
-BASELINE = "baseline"
-
 _RUN_ID = re.compile(r"[0-9]{8}-[0-9]{6}")
 _SLUG = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
 _BRANCH = re.compile(
@@ -90,7 +88,3 @@ def slug_of(text: str) -> str:
 
 def run_id_at(moment: datetime) -> str:
     return moment.astimezone(UTC).strftime("%Y%m%d-%H%M%S")
-
-
-def timestamp() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds")

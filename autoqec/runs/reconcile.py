@@ -16,13 +16,14 @@ from uuid import uuid4
 
 from autoqec.errors import InputError
 from autoqec.eval.pareto import read_front
+from autoqec.io.clock import timestamp
 from autoqec.io.crash_points import crash_point
 from autoqec.io.jsonl import Row
 from autoqec.layout import ExperimentDir
 from autoqec.runs import fork_graph
 from autoqec.runs.experiment import RoundLifecycle
 from autoqec.runs.history import FOLLOW_UPS
-from autoqec.runs.names import parse_branch, timestamp
+from autoqec.runs.names import parse_branch
 from autoqec.runs.pointer import read_pointer
 from autoqec.runs.run import Run
 from autoqec.runs.stale_locks import clear_stale_locks, stale_worktrees

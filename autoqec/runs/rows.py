@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from autoqec.io.jsonl import Row
 from autoqec.runner.schema import Failure, RoundMetrics, canonical_fork
 from autoqec.runs.journal import Journal
-from autoqec.runs.names import BASELINE
 from autoqec.runs.worktrees import ComposeConflict
+from autoqec.search.proposal import BASELINE
 
 
 def round_row(journal: Journal, metrics: RoundMetrics, history: Sequence[Row]) -> Row:

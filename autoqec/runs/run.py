@@ -16,6 +16,7 @@ from autoqec import __version__
 from autoqec.decoders.dsl_schema import PredecoderDSL
 from autoqec.errors import InputError
 from autoqec.io import atomic
+from autoqec.io.clock import timestamp
 from autoqec.io.git import Git
 from autoqec.io.hashing import sha256_file
 from autoqec.io.jsonl import Row
@@ -26,17 +27,15 @@ from autoqec.runner.schema import ComposeMode, canonical_fork, check_parents
 from autoqec.runs.history import HistoryStore
 from autoqec.runs.journal import Journal, JournalFile, open_journals
 from autoqec.runs.names import (
-    BASELINE,
     RoundName,
     check_run_id,
     check_slug,
     parse_branch,
     run_id_at,
-    timestamp,
 )
 from autoqec.runs.repository import Repository
 from autoqec.runs.worktrees import Limits, Worktree, active_worktrees, free_gb
-from autoqec.search.proposal import BASELINE_CONFIG
+from autoqec.search.proposal import BASELINE, BASELINE_CONFIG
 
 
 class RunInfo(BaseModel):

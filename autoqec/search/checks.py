@@ -14,6 +14,7 @@ from autoqec.decoders.dsl_schema import PredecoderDSL, canonical_dict
 from autoqec.errors import InputError
 from autoqec.io.validate import validate_model
 from autoqec.runner.schema import ComposeMode, canonical_fork
+from autoqec.search.ancestry import ancestors
 from autoqec.search.distance import find_repeat
 from autoqec.search.feasibility import estimate
 from autoqec.search.proposal import BASELINE, BASELINE_CONFIG, Branch, RoundContext, short_name
@@ -75,26 +76,16 @@ def check_fork(fork_from: str | list[str], compose_mode: ComposeMode | None, con
         raise InputError("a branch is named twice", where="fork_from", hint="compose different branches")
     if canonical_fork(fork) in {row.get("fork_from_canonical") for row in context.history}:
         raise InputError("these branches were composed before", where="fork_from", hint="compose others")
-    by_name = {branch.name: branch for branch in context.branches}
+    parents = {branch.name: branch.parents for branch in context.branches}
     for name in fork:
-        inside = [other for other in fork if other != name and other in _ancestors(name, by_name)]
+        above = ancestors([name], lambda branch: parents.get(branch, ()))
+        inside = [other for other in fork if other != name and other in above]
         if inside:
             raise InputError(
                 f"{short_name(name)} contains {short_name(inside[0])} already",
                 where="fork_from",
                 hint="compose branches of which none is an ancestor of another",
             )
-
-
-def _ancestors(name: str, by_name: Mapping[str, Branch]) -> set[str]:
-    found: set[str] = set()
-    waiting = [name]
-    while waiting:
-        branch = by_name.get(waiting.pop())
-        new = set(branch.parents) - found if branch is not None else set()
-        found |= new
-        waiting += new
-    return found
 
 
 class ConfigCheck:

@@ -117,7 +117,8 @@ class _FusedBP(torch.autograd.Function):
             for tensor in (weight, damping, memory, readout)
         ]
         by_prior = np.empty(prior.shape, dtype=np.float32)
-        gradients = learned_bp.Gradients(*parts, by_prior)
+        of_weight, of_damping, of_memory, of_readout = parts
+        gradients = learned_bp.Gradients(of_weight, of_damping, of_memory, of_readout, by_prior)
         in_pieces(
             lambda start, stop: learned_bp.backward(
                 ctx.links, weights, shots, ctx.min_sum, above, bounds, start, stop, gradients

@@ -12,13 +12,14 @@ from pydantic import ValidationError
 from autoqec.decoders.dsl_schema import PredecoderDSL
 from autoqec.errors import AutoQECError
 from autoqec.io.hashing import sha256_file
+from autoqec.io.locks import is_held
 from autoqec.io.validate import validate_model
 from autoqec.layout import RoundDir, RunDir
 from autoqec.report.diagnose import patch, surroundings
 from autoqec.report.diagnose.finding import Evidence, Patch
 from autoqec.report.diagnose.loss_curve import LossCurve
 from autoqec.report.diagnose.surroundings import Surroundings
-from autoqec.report.reading import Gaps, Row, is_held, json_of, quote, real, text_of, yaml_of
+from autoqec.report.reading import Gaps, Row, json_of, quote, real, text_of, yaml_of
 from autoqec.runner.schema import Fact, FailureKind, RoundMetrics
 from autoqec.search.analyst import gains
 

@@ -12,9 +12,10 @@ from autoqec.decoders.dsl_schema import PredecoderDSL
 from autoqec.errors import AutoQECError, InputError
 from autoqec.eval.pareto import Archive, read_archive
 from autoqec.eval.schema import VerifyReport
+from autoqec.io.locks import is_held
 from autoqec.io.validate import validate_model
 from autoqec.layout import RoundDir, RunDir
-from autoqec.report.reading import Gaps, Row, history_of, is_held, json_of, number, quote, real, yaml_of
+from autoqec.report.reading import Gaps, Row, history_of, json_of, number, quote, real, yaml_of
 from autoqec.runs.history import FOLLOW_UPS, HistoryRow
 from autoqec.search.analyst import gains
 from autoqec.search.distance import config_of
