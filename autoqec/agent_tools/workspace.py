@@ -12,7 +12,7 @@ from autoqec.envs.schema import EnvSpec
 from autoqec.errors import InputError
 from autoqec.io.validate import load_model
 from autoqec.layout import RoundDir, RunDir
-from autoqec.runs.run import RunInfo
+from autoqec.runs.run_info import RunInfo
 
 
 @cache

@@ -2,14 +2,14 @@
 
 The two steps can be taken apart, for a loop that makes the round's worktree in between:
 
-    idea = proposer.ideate(context)          # where to fork from, before any git operation
-    proposal = proposer.code(context, idea, folder=worktree)
+    proposal = proposer.ideate(context)          # where to fork from, before any git operation
+    proposal = proposer.code(context, proposal, folder=worktree)
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,8 @@ from autoqec.agents.accounting import Caps
 from autoqec.agents.context import analyst_context, coder_context, ideator_context
 from autoqec.agents.failures import RoleFailure
 from autoqec.agents.machine_state import machine_state
-from autoqec.agents.roles import Answer, Roles
+from autoqec.agents.prompts import Role
+from autoqec.agents.roles import Roles
 from autoqec.agents.schemas import CoderResponse, IdeatorResponse
 from autoqec.agents.words_check import check_words
 from autoqec.decoders.dsl_schema import PredecoderDSL, canonical_dict
@@ -26,20 +27,41 @@ from autoqec.search.analyst import Analysis, analyse
 from autoqec.search.checks import ConfigCheck, check_fork, parent_config, resolve
 from autoqec.search.distance import config_of
 from autoqec.search.draft import describe
-from autoqec.search.proposal import Proposal, RoundContext, Row
+from autoqec.search.proposal import Proposal, RoundContext, Row, short_name
 
 State = Callable[[RoundContext], Mapping[str, Any]]
 
 
-@dataclass(frozen=True)
-class Idea:
-    """What the Ideator wants. fork_from: full names. parent: the config to start from; for several parents, their merge."""
+def proposed(
+    reply: IdeatorResponse, context: RoundContext, *, origin: dict[str, Any], attempt: str | None = None
+) -> Proposal:
+    """The Ideator's reply with the full names of the branches that it names."""
+    check_fork(reply.fork_from, reply.compose_mode, context)
+    fork = resolve(reply.fork_from, context)
+    given = {**reply.model_dump(), "fork_from": fork, "origin": origin, "round_attempt_id": attempt}
+    return Proposal.model_validate(given)
 
-    said: IdeatorResponse
-    fork_from: str | list[str]
-    parent: dict[str, Any]
-    calls: int
-    cost_usd: float
+
+def coded(proposal: Proposal, reply: CoderResponse, **origin: Any) -> Proposal:
+    return proposal.with_code(
+        reply.dsl_config, rationale=reply.rationale, commit_message=reply.commit_message, **origin
+    )
+
+
+def coder_message(
+    proposal: Proposal, context: RoundContext, machine: Mapping[str, Any], *, in_worktree: bool
+) -> str:
+    """What the Coder is told about a proposal: branches by their short names."""
+    fork = proposal.fork_from
+    names = short_name(fork) if isinstance(fork, str) else [short_name(name) for name in fork]
+    idea = {**proposal.idea, "fork_from": names}
+    return coder_context(
+        context,
+        machine,
+        idea={name: value for name, value in idea.items() if value is not None},
+        parent=parent_config(fork, context),
+        in_worktree=in_worktree,
+    )
 
 
 class LlmProposer:
@@ -59,44 +81,40 @@ class LlmProposer:
         """
         return self.code(context, self.ideate(context))
 
-    def ideate(self, context: RoundContext) -> Idea:
-        text = ideator_context(context, self._state(context))
+    def ideate(self, context: RoundContext) -> Proposal:
+        """The proposal without a config."""
         answer = self.roles.ideator(
-            text,
+            ideator_context(context, self._state(context)),
             round=context.round,
             check=lambda reply: check_fork(reply.fork_from, reply.compose_mode, context),
         )
-        return self.idea(context, answer.response, calls=answer.calls, cost_usd=answer.cost_usd)
+        origin = {"proposer": self.name, "ideator": self._backend("ideator")}
+        return proposed(answer.response, context, origin=origin)
 
-    def idea(
-        self, context: RoundContext, said: IdeatorResponse, *, calls: int = 0, cost_usd: float = 0.0
-    ) -> Idea:
-        """What the Ideator said, with the branches that it names. Of an earlier process, its calls are not counted again."""
-        fork = resolve(said.fork_from, context)
-        return Idea(said, fork, parent_config(fork, context), calls, cost_usd)
-
-    def code(self, context: RoundContext, idea: Idea, *, folder: Path | None = None) -> Proposal:
+    def code(self, context: RoundContext, proposal: Proposal, *, folder: Path | None = None) -> Proposal:
         """The proposal with its config. folder: the worktree, in which a Coder on a command line may edit modules.
 
         A pure compose round is its parents' merge and needs no Coder.
         """
-        if idea.said.compose_mode == "pure":
-            return self._proposal(idea, idea.parent, None)
-        text = coder_context(
-            context,
-            self._state(context),
-            idea=idea.said.model_dump(mode="json", exclude_none=True),
-            parent=idea.parent,
-            in_worktree=folder is not None and self.roles.coder_edits,
-        )
+        if proposal.compose_mode == "pure":
+            return proposal.with_code(parent_config(proposal.fork_from, context), coder=None)
         check = ConfigCheck(context)
         answer = self.roles.coder(
-            text,
+            coder_message(
+                proposal,
+                context,
+                self._state(context),
+                in_worktree=folder is not None and self.roles.coder_edits,
+            ),
             round=context.round,
             folder=folder,
             check=lambda reply: check(reply.dsl_config, reply.tier),
         )
-        return self._proposal(idea, answer.response.dsl_config, answer)
+        reply = answer.response
+        if not reply.commit_message:
+            what = describe(PredecoderDSL.model_validate(reply.dsl_config))
+            reply = reply.model_copy(update={"commit_message": f"{self.name}: {what}"})
+        return coded(proposal, reply, coder=self._backend("coder"))
 
     def analyse(self, context: RoundContext, row: Row, files: RoundDir) -> Analysis:
         """The Analyst's words about a round, corrected where the metrics do not support them.
@@ -120,30 +138,9 @@ class LlmProposer:
         known = canonical_dict(config) if config is not None else None
         return check_words(answer.response, row, context.pareto, known)
 
-    def _proposal(
-        self, idea: Idea, config: Mapping[str, Any], answer: Answer[CoderResponse] | None
-    ) -> Proposal:
-        dsl = PredecoderDSL.model_validate(dict(config))
-        said = answer.response if answer is not None else None
-        message = said.commit_message if said is not None else None
-        settings = self.roles.settings
-        return Proposal(
-            hypothesis=idea.said.hypothesis,
-            rationale=said.rationale if said is not None else idea.said.rationale,
-            dsl_config=canonical_dict(dsl),
-            fork_from=idea.fork_from,
-            compose_mode=idea.said.compose_mode,
-            expected_delta_ler=idea.said.expected_delta_ler,
-            expected_cost_s=idea.said.expected_cost_s,
-            commit_message=message or f"llm: {describe(dsl)}",
-            origin={
-                "proposer": self.name,
-                "ideator": [settings["ideator"].backend, settings["ideator"].model],
-                "coder": None if answer is None else [settings["coder"].backend, settings["coder"].model],
-                "calls": idea.calls + (answer.calls if answer is not None else 0),
-                "cost_usd": idea.cost_usd + (answer.cost_usd if answer is not None else 0.0),
-            },
-        )
+    def _backend(self, role: Role) -> list[str | None]:
+        settings = self.roles.settings[role]
+        return [settings.backend, settings.model]
 
     def _machine(self, context: RoundContext) -> Mapping[str, Any]:
         return machine_state(

@@ -32,9 +32,10 @@ def command(run_dir: Path | None, as_json: bool) -> None:
 def _of_run(run_dir: Path) -> dict[str, Any]:
     from autoqec.agents.accounting import Caps, Ledger
     from autoqec.agents.machine_state import machine_state
+    from autoqec.runs.history import rounds_of
     from autoqec.runs.plan import read_plan
     from autoqec.runs.run import Run
-    from autoqec.runs.snapshot import Snapshots, rounds_of
+    from autoqec.runs.snapshot import Snapshots
 
     run = Run.open(run_dir)
     rows, files = rounds_of(run.history.rows()), run.files

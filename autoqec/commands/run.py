@@ -15,7 +15,7 @@ from autoqec.errors import InputError
 
 if TYPE_CHECKING:
     from autoqec.runs.plan import Plan
-    from autoqec.runs.research_run import Steps
+    from autoqec.runs.research_run import ResearchRun
 
 INTERRUPTED = 130
 
@@ -44,11 +44,9 @@ def _usd(_context: click.Context, _option: click.Parameter, text: str | None) ->
 @click.option(
     "--no-llm", is_flag=True, help="Smoke loop: random templates, no verification, no log.md and pareto.json."
 )
+@click.option("--budget-usd", callback=_usd, metavar="X", help="Maximum cost of language models in dollars.")
 @click.option(
-    "--budget-usd", callback=_usd, metavar="X", help="Most that language models may cost, to the cent."
-)
-@click.option(
-    "--budget-minutes", type=click.FloatRange(min=0, min_open=True), help="Most time that rounds may take."
+    "--budget-minutes", type=click.FloatRange(min=0, min_open=True), help="Maximum time that rounds may take."
 )
 @click.option(
     "--round-minutes",
@@ -60,8 +58,8 @@ def _usd(_context: click.Context, _option: click.Parameter, text: str | None) ->
     is_flag=True,
     help="Refuse configs beyond the environment's FLOPs and parameter budgets, which else run and are marked.",
 )
-@click.option("--verify-shots", type=click.IntRange(min=1), help="Least shots per p of a verification.")
-@click.option("--resume", metavar="RUN_ID", help="Go on with a run of this folder's runs/.")
+@click.option("--verify-shots", type=click.IntRange(min=1), help="Minimum shots per p of a verification.")
+@click.option("--resume", metavar="RUN_ID", help="Resume a run of this folder's runs/.")
 @click.option("--run-id", metavar="RUN_ID", help="Name the run: all its seeds are derived from its id.")
 @click.option(
     "--own-repository", is_flag=True, help="Keep the branches in .autoqec/, not in AutoQEC's checkout."
@@ -76,30 +74,30 @@ def command(env_yaml: str, as_json: bool, dry_run: bool, resume: str | None, **o
     Results are in runs/RUN_ID/: log.md to read, pareto.json, history.jsonl, and a folder per round. Exit code 3 if a person
     has to decide something first.
     """
-    from autoqec.runs.loop import Loop, results
-    from autoqec.runs.proposer_adapters import make_author
+    from autoqec.runs.loop import Loop
+    from autoqec.runs.proposer_adapters import make_adapter
 
     if dry_run:
         _dry_run(env_yaml, resume, options, as_json)
         return
-    steps, changes = _resumed(env_yaml, resume, options) if resume else (_begun(env_yaml, options), {})
-    author = make_author(steps.plan.model_copy(update=changes), steps.run.files)
+    research, changes = _resumed(env_yaml, resume, options) if resume else (_started(env_yaml, options), {})
+    adapter = make_adapter(research.plan.model_copy(update=changes), research.run.files)
     if changes:
-        with steps.run.exclusive():
-            steps.replan(**changes)
-    run_id = steps.run.run_id
-    click.echo(f"Run {run_id}: {steps.run.files.path}", err=True)
+        with research.run.exclusive():
+            research.replan(**changes)
+    run_id = research.run.run_id
+    click.echo(f"Run {run_id}: {research.run.files.path}", err=True)
     try:
         with tasks_progress() as progress:
-            outcome = Loop(steps, author, event=_say, progress=progress).run()
+            outcome = Loop(research, adapter, event=_print_event, progress=progress).run()
     except KeyboardInterrupt:
-        click.echo(f"\nStopped. Go on with: autoqec run {env_yaml} --resume {run_id}", err=True)
+        click.echo(f"\nStopped. Resume with: autoqec run {env_yaml} --resume {run_id}", err=True)
         sys.exit(INTERRUPTED)
-    found = {**results(steps), "stopped": outcome.stopped}
+    found = {**research.results(), "stopped": outcome.stopped}
     if as_json:
         print_json(found)
     else:
-        _print(found, steps)
+        _print(found, research)
         print_result(found)
 
 
@@ -137,22 +135,22 @@ def _plan(options: dict[str, Any]) -> Plan:
     )
 
 
-def _begun(env_yaml: str, options: dict[str, Any]) -> Steps:
+def _started(env_yaml: str, options: dict[str, Any]) -> ResearchRun:
     from autoqec.runs.proposer_adapters import LLM
     from autoqec.runs.repository import open_default, open_workspace
-    from autoqec.runs.research_run import Steps
-    from autoqec.runs.run import locate_env
+    from autoqec.runs.research_run import ResearchRun
+    from autoqec.runs.run_info import locate_env
 
     locate_env(env_yaml)
     plan = _plan(options)
     if plan.proposer == LLM:
         _check_backends(plan)
     open_repository = open_workspace if options["own_repository"] else open_default
-    return Steps.begin(Path.cwd(), env_yaml, open_repository(Path.cwd()), plan, options["run_id"])
+    return ResearchRun.begin(Path.cwd(), env_yaml, open_repository(Path.cwd()), plan, options["run_id"])
 
 
 def _check_backends(plan: Plan) -> None:
-    """A missing program, key or price is said before a run is made."""
+    """A missing program, key or price is reported before a run is made."""
     from tempfile import TemporaryDirectory
 
     from autoqec.agents.accounting import Caps
@@ -163,31 +161,33 @@ def _check_backends(plan: Plan) -> None:
         Roles(RunDir(folder), caps=Caps.for_budget(plan.budget_usd))
 
 
-def _resumed(env_yaml: str, run_id: str, options: dict[str, Any]) -> tuple[Steps, dict[str, Any]]:
+def _resumed(env_yaml: str, run_id: str, options: dict[str, Any]) -> tuple[ResearchRun, dict[str, Any]]:
     """The run as it was planned, and what is to be changed of that: rounds and budgets may be. Writes nothing."""
     from autoqec.layout import experiments_folder, runs_folder
     from autoqec.runs.names import check_run_id
-    from autoqec.runs.research_run import Steps
-    from autoqec.runs.run import locate_env
+    from autoqec.runs.research_run import ResearchRun
+    from autoqec.runs.run_info import locate_env
 
-    steps = Steps.open(runs_folder(Path.cwd()) / check_run_id(run_id))
+    research = ResearchRun.open(runs_folder(Path.cwd()) / check_run_id(run_id))
     wrong = {
-        "ENV": (locate_env(env_yaml)[0], steps.run.info.env),
-        "--profile": (options["profile"], steps.plan.profile),
-        "--proposer": (options["proposer"], steps.plan.proposer),
-        "--no-llm": (options["no_llm"] or None, steps.plan.is_smoke),
+        "ENV": (locate_env(env_yaml)[0], research.run.info.env),
+        "--profile": (options["profile"], research.plan.profile),
+        "--proposer": (options["proposer"], research.plan.proposer),
+        "--no-llm": (options["no_llm"] or None, research.plan.is_smoke),
         "--run-id": (options["run_id"], run_id),
-        "--verify-shots": (options["verify_shots"], steps.plan.verify_shots),
-        "--refuse-over-budget": (options["refuse_over_budget"] or None, steps.plan.refuse_over_budget),
+        "--verify-shots": (options["verify_shots"], research.plan.verify_shots),
+        "--refuse-over-budget": (options["refuse_over_budget"] or None, research.plan.refuse_over_budget),
         "--own-repository": (
             str(experiments_folder(Path.cwd()).resolve()) if options["own_repository"] else None,
-            str(Path(steps.run.info.repository).parent),
+            str(Path(research.run.info.repository).parent),
         ),
     }
     for option, (asked, planned) in wrong.items():
         if asked is not None and asked != planned:
             raise InputError(
-                f"run {run_id} was begun with {planned}, not {asked}", where=option, hint="leave it as it was"
+                f"run {run_id} was started with {planned}, not {asked}",
+                where=option,
+                hint="leave it as it was",
             )
     changes = {
         name: options[name]
@@ -196,21 +196,21 @@ def _resumed(env_yaml: str, run_id: str, options: dict[str, Any]) -> tuple[Steps
     }
     if options["round_minutes"] is not None:
         changes["wall_clock_s"] = 60.0 * options["round_minutes"]
-    if changes.get("rounds", 0) > steps.plan.rounds:
+    if changes.get("rounds", 0) > research.plan.rounds:
         click.echo(
-            f"Verifications share one error budget that was planned for {steps.plan.rounds} rounds: what they left of it "
+            f"Verifications share one error budget that was planned for {research.plan.rounds} rounds: what they left of it "
             "is all that the further ones have.",
             err=True,
         )
-    return steps, changes
+    return research, changes
 
 
 def _dry_run(env_yaml: str, resume: str | None, options: dict[str, Any], as_json: bool) -> None:
     from autoqec.runs.preview import preview, preview_resumed
 
     if resume:
-        steps, changes = _resumed(env_yaml, resume, options)
-        found = preview_resumed(steps.run, steps.plan.model_copy(update=changes))
+        research, changes = _resumed(env_yaml, resume, options)
+        found = preview_resumed(research.run, research.plan.model_copy(update=changes))
     else:
         found = preview(env_yaml, _plan(options), options["run_id"])
     if as_json:
@@ -220,7 +220,7 @@ def _dry_run(env_yaml: str, resume: str | None, options: dict[str, Any], as_json
         click.echo(f"{name}: {value}")
 
 
-def _say(what: str, facts: dict[str, Any]) -> None:
+def _print_event(what: str, facts: dict[str, Any]) -> None:
     """One line for what a watcher wants to know, on stderr."""
     from autoqec.agents.fences import one_line
     from autoqec.agents.graph_text import gain
@@ -229,39 +229,40 @@ def _say(what: str, facts: dict[str, Any]) -> None:
         for kind, target in facts["actions"]:
             click.echo(f"repaired: {kind.replace('_', ' ')} {target}", err=True)
         for line in facts["in_flight"]:
-            click.echo(f"goes on: {line}", err=True)
+            click.echo(f"resuming: {line}", err=True)
     elif what == "round":
         click.echo(f"Round {facts['round']} (of {facts['planned']} planned)", err=True)
     elif what == "proposed":
         click.echo(f"  {one_line(facts['hypothesis'], 200)}", err=True)
     elif what == "trained":
-        said = (
+        result = (
             gain(facts)
             if facts["status"] == "ok"
             else f"{facts['status']}: {one_line(str(facts['status_reason']), 200)}"
         )
         over = "; over budget" if facts.get("over_budget") else ""
-        click.echo(f"  trained {facts['train_wallclock_s']:.0f} s: {said}{over}", err=True)
+        click.echo(f"  trained {facts['train_wallclock_s']:.0f} s: {result}{over}", err=True)
     elif what == "verifying":
         click.echo("  verifying on fresh shots", err=True)
     elif what == "recorded":
         ratio = (facts.get("verification") or {}).get("ratio")
-        said = f", ratio {ratio:.3f} on fresh shots" if ratio else ""
+        ratio_text = f", ratio {ratio:.3f} on fresh shots" if ratio else ""
         reason = (
             "" if facts["status"] == "ok" else f": {one_line(str(facts.get('status_reason') or ''), 200)}"
         )
         click.echo(
-            f"  {facts.get('verdict') or facts['status'] + reason}{said}; front: {facts['front']}", err=True
+            f"  {facts.get('verdict') or facts['status'] + reason}{ratio_text}; front: {facts['front']}",
+            err=True,
         )
 
 
-def _print(found: dict[str, Any], steps: Steps) -> None:
+def _print(found: dict[str, Any], research: ResearchRun) -> None:
     from autoqec.stats.target import Target
 
-    files = steps.run.files
-    said = ", ".join(f"{count} {name}" for name, count in sorted(found["verdicts"].items()))
+    files = research.run.files
+    counts = ", ".join(f"{count} {name}" for name, count in sorted(found["verdicts"].items()))
     click.echo(
-        f"Run {found['run_id']}: {found['rounds']} of {found['rounds_planned']} rounds: {said or 'none'}"
+        f"Run {found['run_id']}: {found['rounds']} of {found['rounds_planned']} rounds: {counts or 'none'}"
     )
     if found["stopped"]:
         click.echo(f"Stopped: {found['stopped']}")
@@ -284,7 +285,7 @@ def _print(found: dict[str, Any], steps: Steps) -> None:
         )
         if (target := found["front"][0]["target"]) is not None:
             click.echo(f"Target: {Target.model_validate(target).text} (round {found['front'][0]['round']})")
-    if steps.plan.is_smoke:
+    if research.plan.is_smoke:
         click.echo(f"Not verified: {files.candidate_pareto}")
         return
     click.echo(f"Read {files.log}")

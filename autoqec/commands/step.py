@@ -1,4 +1,4 @@
-"""`autoqec step`: the research loop in single steps, for a chat that drives it through its own subagents."""
+"""`autoqec step`: the research loop in single research, for a chat that drives it through its own subagents."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from autoqec.commands.progress import tasks_progress
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-    from autoqec.runs.research_run import Steps
+    from autoqec.runs.research_run import ResearchRun
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -49,17 +49,17 @@ def _answer(*, required: bool) -> Callable[[F], F]:
     )
 
 
-def _open(run_dir: Path) -> Steps:
-    from autoqec.runs.research_run import Steps
+def _open(run_dir: Path) -> ResearchRun:
+    from autoqec.runs.research_run import ResearchRun
 
-    return Steps.open(run_dir)
+    return ResearchRun.open(run_dir)
 
 
-def _take(run_dir: Path, step: Callable[[Steps], dict[str, Any]]) -> None:
-    """A step that changes the run: nobody else may be at work on it."""
-    steps = _open(run_dir)
-    with steps.run.exclusive():
-        print_json(step(steps))
+def _take(run_dir: Path, step: Callable[[ResearchRun], dict[str, Any]]) -> None:
+    """A step that changes the run: no other process may work on it."""
+    research = _open(run_dir)
+    with research.run.exclusive():
+        print_json(step(research))
 
 
 def _read(path: Path | None, model: type[BaseModel]) -> Any:
@@ -86,14 +86,14 @@ def _read(path: Path | None, model: type[BaseModel]) -> Any:
 @click.option("--rounds", type=click.IntRange(min=1), help="Rounds in all. Default: 10.")
 @click.option("--profile", type=click.Choice(("dev", "prod")), help="Budgets of a round. Default: dev.")
 @click.option(
-    "--budget-minutes", type=click.FloatRange(min=0, min_open=True), help="Most time that rounds may take."
+    "--budget-minutes", type=click.FloatRange(min=0, min_open=True), help="Maximum time that rounds may take."
 )
 @click.option(
     "--refuse-over-budget",
     is_flag=True,
     help="Refuse configs beyond the environment's FLOPs and parameter budgets, which else run and are marked.",
 )
-@click.option("--verify-shots", type=click.IntRange(min=1), help="Least shots per p of a verification.")
+@click.option("--verify-shots", type=click.IntRange(min=1), help="Minimum shots per p of a verification.")
 @click.option("--run-id", metavar="RUN_ID", help="Name the run: all its seeds are derived from its id.")
 @click.option(
     "--own-repository", is_flag=True, help="Keep the branches in .autoqec/, not in AutoQEC's checkout."
@@ -102,7 +102,7 @@ def _read(path: Path | None, model: type[BaseModel]) -> Any:
     "--run",
     "run_dir",
     type=click.Path(path_type=Path),
-    help="Take up this run instead of making one; --rounds and --budget-minutes change its plan.",
+    help="Resume this run instead of making one; --rounds and --budget-minutes change its plan.",
 )
 def begin(env_yaml: str | None, run_dir: Path | None, **options: Any) -> None:
     """Make a run for ENV, or resume one; what a crash left is repaired."""
@@ -111,42 +111,42 @@ def begin(env_yaml: str | None, run_dir: Path | None, **options: Any) -> None:
     from autoqec.runs import chat
     from autoqec.runs.plan import CHAT, Plan
     from autoqec.runs.repository import open_default, open_workspace
-    from autoqec.runs.research_run import Steps
-    from autoqec.runs.run import locate_env
+    from autoqec.runs.research_run import ResearchRun
+    from autoqec.runs.run_info import locate_env
 
     if (env_yaml is None) == (run_dir is None):
         raise InputError(
             "begin takes an environment or a run", where="ENV, --run", hint="give one of the two"
         )
     if run_dir is not None or env_yaml is None:
-        _take_up(run_dir or Path(), {name: value for name, value in options.items() if value})
+        _resume(run_dir or Path(), {name: value for name, value in options.items() if value})
         return
     locate_env(env_yaml)  # before a repository is made
     open_repository = open_workspace if options.pop("own_repository") else open_default
     run_id = options.pop("run_id")
     wanted = {"rounds": 10, **{name: value for name, value in options.items() if value is not None}}
     plan = Plan(proposer=CHAT, memory_gb=default_memory_gb(), **wanted)
-    steps = Steps.begin(Path.cwd(), env_yaml, open_repository(Path.cwd()), plan, run_id)
-    with steps.run.exclusive():
-        print_json(chat.begin(steps))
+    research = ResearchRun.begin(Path.cwd(), env_yaml, open_repository(Path.cwd()), plan, run_id)
+    with research.run.exclusive():
+        print_json(chat.begin(research))
 
 
-def _take_up(run_dir: Path, options: dict[str, Any]) -> None:
+def _resume(run_dir: Path, options: dict[str, Any]) -> None:
     from autoqec.errors import InputError
     from autoqec.runs import chat
 
     fixed = [f"--{name.replace('_', '-')}" for name in options if name not in ("rounds", "budget_minutes")]
     if fixed:
         raise InputError(
-            "a run keeps what it was begun with",
+            "a run keeps what it was started with",
             where=", ".join(fixed),
             hint="with --run, only --rounds and --budget-minutes may be given",
         )
 
-    def take(steps: Steps) -> dict[str, Any]:
+    def take(research: ResearchRun) -> dict[str, Any]:
         if options:
-            steps.replan(**options)
-        return chat.begin(steps)
+            research.replan(**options)
+        return chat.begin(research)
 
     _take(run_dir, take)
 
@@ -168,15 +168,15 @@ def context(role: Any, run_dir: Path, number: int | None) -> None:
 @_run
 @_answer(required=True)
 @click.option(
-    "--attempt", help="`attempt` of the Ideator's context: the same one again finds the round it began."
+    "--attempt", help="`attempt` of the Ideator's context: the same one again finds the round it started."
 )
 def propose(run_dir: Path, answer: Path, attempt: str | None) -> None:
     """Begin a round with the Ideator's answer, and make its worktree."""
     from autoqec.agents.schemas import IdeatorResponse
     from autoqec.runs import chat
 
-    said = _read(answer, IdeatorResponse)
-    _take(run_dir, lambda steps: chat.propose(steps, said, attempt))
+    reply = _read(answer, IdeatorResponse)
+    _take(run_dir, lambda research: chat.propose(research, reply, attempt))
 
 
 @command.command()
@@ -188,8 +188,8 @@ def code(run_dir: Path, number: int, answer: Path | None) -> None:
     from autoqec.agents.schemas import CoderResponse
     from autoqec.runs import chat
 
-    said = _read(answer, CoderResponse)
-    _take(run_dir, lambda steps: chat.code(steps, number, said))
+    reply = _read(answer, CoderResponse)
+    _take(run_dir, lambda research: chat.code(research, number, reply))
 
 
 @command.command()
@@ -199,7 +199,7 @@ def run(run_dir: Path, number: int) -> None:
     """Take what the round's training left; train it if nothing did."""
     from autoqec.runs import chat
 
-    _take(run_dir, lambda steps: chat.train(steps, number))
+    _take(run_dir, lambda research: chat.train(research, number))
 
 
 @command.command()
@@ -211,8 +211,8 @@ def analyse(run_dir: Path, number: int, answer: Path | None) -> None:
     from autoqec.agents.schemas import AnalystResponse
     from autoqec.runs import chat
 
-    said = _read(answer, AnalystResponse)
-    _take(run_dir, lambda steps: chat.analysed(steps, number, said))
+    reply = _read(answer, AnalystResponse)
+    _take(run_dir, lambda research: chat.analysed(research, number, reply))
 
 
 @command.command()
@@ -223,7 +223,7 @@ def verify(run_dir: Path, number: int) -> None:
     from autoqec.runs import chat
 
     with tasks_progress() as progress:
-        _take(run_dir, lambda steps: chat.verified(steps, number, progress))
+        _take(run_dir, lambda research: chat.verified(research, number, progress))
 
 
 @command.command()
@@ -233,7 +233,7 @@ def record(run_dir: Path, number: int) -> None:
     """Write the round into front, history and log, and remove its worktree."""
     from autoqec.runs import chat
 
-    _take(run_dir, lambda steps: chat.record(steps, number))
+    _take(run_dir, lambda research: chat.record(research, number))
 
 
 @command.command()
@@ -244,7 +244,7 @@ def abandon(run_dir: Path, number: int, reason: str) -> None:
     """Give up a round that has no config that can be committed, and record it."""
     from autoqec.runs import chat
 
-    _take(run_dir, lambda steps: chat.abandon(steps, number, reason))
+    _take(run_dir, lambda research: chat.abandon(research, number, reason))
 
 
 @command.command()

@@ -17,9 +17,9 @@ from autoqec.commands.output import print_json, print_table
 @click.option(
     "--all", "every_round", is_flag=True, help="Verify every round anew, not only the VERIFIED ones."
 )
-@click.option("--shots", type=click.IntRange(min=1), help="Least shots per p. Default: min_shots_verify.")
+@click.option("--shots", type=click.IntRange(min=1), help="Minimum shots per p. Default: min_shots_verify.")
 @click.option(
-    "--cap", type=click.IntRange(min=1), help="Most shots at the reference p. Default: 5 times --shots."
+    "--cap", type=click.IntRange(min=1), help="Maximum shots at the reference p. Default: 5 times --shots."
 )
 @click.option("--json", "as_json", is_flag=True)
 def command(

@@ -1,6 +1,7 @@
 """The loop in single steps, JSON in and out: for a chat whose own subagents speak for the roles.
 
-A step that was taken answers as it did then; a round that is over answers with its row.
+A step that was taken answers as it did then; a round that is over answers with its row. What a step means is decided by
+`Experiment`; here it is only put into JSON.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ from typing import Any
 from uuid import NAMESPACE_OID, uuid5
 
 from autoqec.agents.answers import wire_schema
-from autoqec.agents.context import analyst_context, coder_context, ideator_context
+from autoqec.agents.context import analyst_context, ideator_context
+from autoqec.agents.llm_proposer import coded, coder_message, proposed
 from autoqec.agents.machine_state import machine_state
 from autoqec.agents.prompts import Role, role_prompt
 from autoqec.agents.roles import RESPONSES
@@ -18,37 +20,38 @@ from autoqec.agents.schemas import AnalystResponse, CoderResponse, IdeatorRespon
 from autoqec.agents.words_check import check_words
 from autoqec.errors import InputError
 from autoqec.layout import ExperimentDir
-from autoqec.runs.experiment import RoundLifecycle
-from autoqec.runs.loop import bring_in_order, results
+from autoqec.runner.schema import Failure
+from autoqec.runs.experiment import Experiment
 from autoqec.runs.plan import CHAT
-from autoqec.runs.research_run import Progress, Steps
+from autoqec.runs.research_run import Progress, ResearchRun
 from autoqec.search.analyst import analyse
-from autoqec.search.checks import ConfigCheck, parent_config, resolve
+from autoqec.search.checks import ConfigCheck
 
 Json = dict[str, Any]
 
 
-def begin(steps: Steps) -> Json:
-    report = bring_in_order(steps)
+def begin(research: ResearchRun) -> Json:
+    report = research.bring_in_order()
+    run, plan = research.run, research.plan
     return {
-        "run_id": steps.run.run_id,
-        "run_dir": str(steps.run.files.path),
-        "env": steps.run.info.env,
-        "profile": steps.plan.profile,
-        "rounds_planned": steps.plan.rounds,
-        "rounds_done": steps.now.rounds_done(),
-        "in_flight": [_where(lifecycle) for lifecycle in RoundLifecycle.in_flight(steps.run)],
+        "run_id": run.run_id,
+        "run_dir": str(run.files.path),
+        "env": run.info.env,
+        "profile": plan.profile,
+        "rounds_planned": plan.rounds,
+        "rounds_done": research.now.rounds_done(),
+        "in_flight": [_where(experiment) for experiment in Experiment.in_flight(run)],
         "reconciled": [list(action) for action in report.actions],
-        "summary": steps.run.files.summary.read_text(),
+        "summary": run.files.summary.read_text(),
     }
 
 
-def context(steps: Steps, role: Role, number: int | None) -> Json:
+def context(research: ResearchRun, role: Role, number: int | None) -> Json:
     """What a subagent is told. number: the round in flight, for the Coder and the Analyst.
 
-    attempt: of the Ideator's round, to be given to `propose`: the same until that round is begun.
+    attempt: of the Ideator's round, to be given to `propose`: the same until that round has started.
     """
-    message = {"ideator": _for_ideator, "coder": _for_coder, "analyst": _for_analyst}[role](steps, number)
+    message = {"ideator": _for_ideator, "coder": _for_coder, "analyst": _for_analyst}[role](research, number)
     told = {
         "role": role,
         "round": number,
@@ -56,71 +59,70 @@ def context(steps: Steps, role: Role, number: int | None) -> Json:
         "message": message,
         "schema": wire_schema(RESPONSES[role]),
     }
-    return told | {"attempt": _next_attempt(steps)} if role == "ideator" else told
+    return told | {"attempt": _next_attempt(research)} if role == "ideator" else told
 
 
-def propose(steps: Steps, said: IdeatorResponse, attempt: str | None) -> Json:
-    if steps.plan.proposer != CHAT:
+def propose(research: ResearchRun, reply: IdeatorResponse, attempt: str | None) -> Json:
+    run, plan = research.run, research.plan
+    if plan.proposer != CHAT:
         raise InputError(
-            f"{steps.plan.proposer} proposes the rounds of this run",
-            where=str(steps.run.files.path),
-            hint=f"go on with autoqec run {steps.run.info.env} --resume {steps.run.run_id}",
+            f"{plan.proposer} proposes the rounds of this run",
+            where=str(run.files.path),
+            hint=f"resume it with autoqec run {run.info.env} --resume {run.run_id}",
         )
-    done = None if attempt is None else steps.run.history.of_attempt(attempt)
-    if done is not None:
-        return _over(steps, done)
-    flying = [lifecycle.journal.round_attempt_id for lifecycle in RoundLifecycle.in_flight(steps.run)]
-    if attempt not in flying:
-        _check_budget(steps, len(flying))
-    lifecycle = steps.propose(said, origin={"proposer": CHAT}, attempt=attempt)
-    return _where(lifecycle)
+    if attempt is not None and (row := run.history.of_attempt(attempt)) is not None:
+        return _over(research, row)
+    for experiment in Experiment.in_flight(run):
+        if experiment.journal.round_attempt_id == attempt:
+            experiment.prepare()
+            return _where(experiment)
+    if (full := research.room()) is not None:
+        raise InputError(full.reason, where="propose", hint=full.hint)
+    proposal = proposed(reply, research.now.context(), origin={"proposer": CHAT}, attempt=attempt)
+    return _where(research.propose(proposal))
 
 
-def code(steps: Steps, number: int, said: CoderResponse | None) -> Json:
-    """said: None for a pure compose round, which is the merge itself."""
-    if (row := steps.recorded(number)) is not None:
-        return _over(steps, row)
-    lifecycle = steps.round(number)
-    if said is None:
-        if lifecycle.journal.compose_mode != "pure":
-            raise InputError("only a pure compose round needs no Coder", where="--in", hint="give the answer")
-        status, reason = steps.commit(lifecycle)
-    else:
-        if lifecycle.journal.compose_mode == "pure":
-            raise InputError(
-                "a pure compose round is the merge itself", where="--in", hint="leave the answer out"
-            )
-        if lifecycle.journal.commit_sha is None and not lifecycle.is_over:
-            ConfigCheck(steps.now.context(number), sends_back=False)(said.dsl_config, said.tier)
-        status, reason = steps.code(lifecycle, said, is_final=False)
-    if status == "committed" and (refused := _out_of_scope(steps, lifecycle)) is not None:
-        status, reason = "refused", refused
+def code(research: ResearchRun, number: int, reply: CoderResponse | None) -> Json:
+    """reply: None for a pure compose round, which is the merge itself."""
+    if (row := research.run.history.of_round(number)) is not None:
+        return _over(research, row)
+    experiment = Experiment.numbered(research.run, number)
+    proposal, now = experiment.proposal, research.now.context(number)
+    if (reply is None) != (proposal.compose_mode == "pure"):
+        what, hint = (
+            ("only a pure compose round needs no Coder", "give the answer")
+            if reply is None
+            else ("a pure compose round is the merge itself", "leave the answer out")
+        )
+        raise InputError(what, where="--in", hint=hint)
+    if reply is not None and experiment.needs_code:
+        ConfigCheck(now, sends_back=False)(reply.dsl_config, reply.tier)
+        proposal = coded(proposal, reply)
+    status, reason = experiment.code(proposal, now, is_final=False)
     answer = {"round": number, "status": status, "reason": reason}
     if status == "committed":
-        if not lifecycle.journal.training:
-            lifecycle.worktree.reset(lifecycle.name.branch)
-        config = lifecycle.hand_out()
-        worktree = shlex.quote(str(lifecycle.worktree.path))
-        record = ExperimentDir(lifecycle.worktree.path).record(steps.run.run_id, number)
+        command = research.subprocess_runner().command(experiment.hand_out())
+        worktree = shlex.quote(str(experiment.worktree.path))
+        record = ExperimentDir(experiment.worktree.path).record(research.run.run_id, number)
         answer |= {
-            "commit_sha": lifecycle.journal.commit_sha,
+            "commit_sha": experiment.journal.commit_sha,
             "config": str(record.config),
-            "round_dir": str(lifecycle.files.path),
-            "command": f"cd {worktree} && PYTHONPATH={worktree} {shlex.join(steps.runner().command(config))}",
+            "round_dir": str(experiment.files.path),
+            "command": f"cd {worktree} && PYTHONPATH={worktree} {shlex.join(command)}",
         }
     return answer
 
 
-def train(steps: Steps, number: int) -> Json:
+def train(research: ResearchRun, number: int) -> Json:
     """Takes what a runner left, or trains."""
-    if (row := steps.recorded(number)) is None:
-        lifecycle = steps.round(number)
-        if lifecycle.journal.commit_sha is None and not lifecycle.is_over:
+    if (row := research.run.history.of_round(number)) is None:
+        experiment = Experiment.numbered(research.run, number)
+        if experiment.needs_code:
             raise InputError(
                 f"round {number} has no config yet", where="run", hint="take the step `code` first"
             )
-        steps.train(lifecycle)
-        row = steps.row_so_far(lifecycle)
+        experiment.train(research.runner())
+        row = experiment.row
     kept = (
         "round", "status", "status_reason", "branch", "commit_sha", "reference_p", "ler_plain_classical", "ler_predecoder",
         "delta_ler", "delta_ler_ci_low", "delta_ler_ci_high", "flops_per_syndrome", "n_params", "train_wallclock_s",
@@ -128,26 +130,26 @@ def train(steps: Steps, number: int) -> Json:
     return {name: row.get(name) for name in kept}
 
 
-def analysed(steps: Steps, number: int, said: AnalystResponse | None) -> Json:
-    """said: the Analyst's words; figures and verdict that the metrics do not support are corrected."""
-    if (row := steps.recorded(number)) is not None:
+def analysed(research: ResearchRun, number: int, reply: AnalystResponse | None) -> Json:
+    """reply: the Analyst's words; figures and verdict that the metrics do not support are corrected."""
+    if (row := research.run.history.of_round(number)) is not None:
         return {"round": number, **(row.get("analysis") or {})}
-    lifecycle = steps.round(number)
-    checked = None
-    if said is not None:
-        row, now = steps.result(lifecycle), steps.now.context(number)
-        checked = check_words(said, row, now.pareto, row.get("dsl_config"))
-    return {"round": number, **steps.analyse(lifecycle, checked)}
+    experiment = Experiment.numbered(research.run, number)
+    if reply is None:
+        return {"round": number, **experiment.analyse()}
+    front = research.now.context(number).pareto
+    words = experiment.analyse(lambda row: check_words(reply, row, front, row.get("dsl_config")))
+    return {"round": number, **words}
 
 
-def verified(steps: Steps, number: int, progress: Progress | None = None) -> Json:
-    if (row := steps.recorded(number)) is not None:
+def verified(research: ResearchRun, number: int, progress: Progress | None = None) -> Json:
+    if (row := research.run.history.of_round(number)) is not None:
         return {"round": number, "verdict": row["verdict"], "verification": row.get("verification")}
-    lifecycle = steps.round(number)
-    report = steps.verify(lifecycle, progress)
+    experiment = Experiment.numbered(research.run, number)
+    report = experiment.verify(research.verifier(progress))
     if report is None:
-        error = lifecycle.journal.details.get("verify_error")
-        return {"round": number, "verdict": None, "skipped": error or "the round is no candidate"}
+        error = experiment.journal.details.get("verify_error")
+        return {"round": number, "verdict": None, "skipped": error or "the round is not a candidate"}
     return {
         "round": number,
         "verdict": report.verdict,
@@ -155,83 +157,59 @@ def verified(steps: Steps, number: int, progress: Progress | None = None) -> Jso
         "ler_holdout": report.ler_holdout,
         "delta_vs_baseline_holdout": report.delta_vs_baseline_holdout,
         "notes": report.notes,
-        "report": str(lifecycle.files.report),
+        "report": str(experiment.files.report),
     }
 
 
-def abandon(steps: Steps, number: int, reason: str) -> Json:
+def abandon(research: ResearchRun, number: int, reason: str) -> Json:
     """Ends a round that will get no config: its row says why."""
-    if (row := steps.recorded(number)) is None:
-        lifecycle = steps.round(number)
-        if lifecycle.journal.commit_sha is not None:
+    if (row := research.run.history.of_round(number)) is None:
+        experiment = Experiment.numbered(research.run, number)
+        if experiment.journal.commit_sha is not None:
             raise InputError(
                 f"round {number} is committed", where="abandon", hint="take the step `run`, then `record`"
             )
-        lifecycle.abandon(f"given up: {reason}")
-        row = steps.record(lifecycle)
-    return _over(steps, row)
+        experiment.fail(Failure("given_up", f"given up: {reason}"))
+        row = research.record(experiment)
+    return _over(research, row)
 
 
-def record(steps: Steps, number: int) -> Json:
-    is_flying = any(lifecycle.name.round == number for lifecycle in RoundLifecycle.in_flight(steps.run))
-    row = None if is_flying else steps.recorded(number)
-    return row if row is not None else steps.record(steps.round(number))
+def record(research: ResearchRun, number: int) -> Json:
+    """A round that was recorded and not closed is closed."""
+    is_flying = any(experiment.name.round == number for experiment in Experiment.in_flight(research.run))
+    row = None if is_flying else research.run.history.of_round(number)
+    return research.record(Experiment.numbered(research.run, number)) if row is None else row
 
 
-def end(steps: Steps) -> Json:
-    found = results(steps)
+def end(research: ResearchRun) -> Json:
+    found = research.results()
     folder = found["run_dir"]
     return found | {
-        "in_flight": [_where(lifecycle) for lifecycle in RoundLifecycle.in_flight(steps.run)],
+        "in_flight": [_where(experiment) for experiment in Experiment.in_flight(research.run)],
         "next": [f"autoqec pareto {folder}", f"autoqec review {folder}", f"autoqec package-run {folder}"],
     }
 
 
-def _next_attempt(steps: Steps) -> str:
-    return str(
-        uuid5(NAMESPACE_OID, f"{steps.run.info.created_at} {steps.run.run_id} {steps.run.next_round()}")
-    )
+def _next_attempt(research: ResearchRun) -> str:
+    run = research.run
+    return str(uuid5(NAMESPACE_OID, f"{run.info.created_at} {run.run_id} {run.next_round()}"))
 
 
-def _check_budget(steps: Steps, in_flight: int) -> None:
-    """Whether the plan has room for one more round."""
-    left = steps.now.seconds_left()
-    if steps.now.rounds_done() + in_flight >= steps.plan.rounds:
-        said = f"all {steps.plan.rounds} rounds of the plan are done or in flight"
-        hint = (
-            "finish those in flight, end the run, or plan more: autoqec step begin --run RUN_DIR --rounds N"
-        )
-    elif left is not None and left <= 0:
-        said = f"the budget of {steps.plan.budget_minutes:g} minutes is used up"
-        hint = "end the run, or give it more: autoqec step begin --run RUN_DIR --budget-minutes M"
-    else:
-        return
-    raise InputError(said, where="propose", hint=hint)
-
-
-def _out_of_scope(steps: Steps, lifecycle: RoundLifecycle) -> str | None:
-    """Why a committed round is not trained; its row says so then."""
-    bad = lifecycle.out_of_scope()
-    if bad:
-        steps.train(lifecycle)  # which refuses it before any process starts
-    return str((lifecycle.journal.row or {}).get("status_reason")) if bad else None
-
-
-def _where(lifecycle: RoundLifecycle) -> Json:
-    row = lifecycle.journal.row or {}
+def _where(experiment: Experiment) -> Json:
+    row = experiment.journal.row or {}
     return {
-        "round": lifecycle.name.round,
-        "round_attempt_id": lifecycle.journal.round_attempt_id,
-        "status": row.get("status") if lifecycle.is_over else lifecycle.stage,
+        "round": experiment.name.round,
+        "round_attempt_id": experiment.journal.round_attempt_id,
+        "status": row.get("status") if experiment.is_over else experiment.stage,
         "reason": row.get("status_reason"),
-        "compose_mode": lifecycle.journal.compose_mode,
-        "branch": None if lifecycle.is_over else lifecycle.name.branch,
-        "worktree": None if lifecycle.is_over else str(lifecycle.worktree.path),
-        "round_dir": str(lifecycle.files.path),
+        "compose_mode": experiment.journal.compose_mode,
+        "branch": None if experiment.is_over else experiment.name.branch,
+        "worktree": None if experiment.is_over else str(experiment.worktree.path),
+        "round_dir": str(experiment.files.path),
     }
 
 
-def _over(steps: Steps, row: Json) -> Json:
+def _over(research: ResearchRun, row: Json) -> Json:
     return {
         "round": row["round"],
         "round_attempt_id": row["round_attempt_id"],
@@ -239,43 +217,36 @@ def _over(steps: Steps, row: Json) -> Json:
         "reason": row["status_reason"],
         "branch": row["branch"],
         "commit_sha": row["commit_sha"],
-        "round_dir": None if row["round"] is None else str(steps.run.files.round(row["round"]).path),
+        "round_dir": None if row["round"] is None else str(research.run.files.round(row["round"]).path),
     }
 
 
-def _machine(steps: Steps) -> Json:
-    left = steps.plan.rounds - steps.now.rounds_done()
-    now = steps.now.context()
+def _machine(research: ResearchRun) -> Json:
+    left = research.plan.rounds - research.now.rounds_done()
+    now = research.now.context()
     return machine_state(
         now.history,
-        run=steps.run.files,
+        run=research.run.files,
         rounds_left=left,
         seconds_left=now.budget_left_s,
         checked_out=now.checked_out,
     )
 
 
-def _for_ideator(steps: Steps, number: int | None) -> str:
-    return ideator_context(steps.now.context(number), _machine(steps))
+def _for_ideator(research: ResearchRun, number: int | None) -> str:
+    return ideator_context(research.now.context(number), _machine(research))
 
 
-def _for_coder(steps: Steps, number: int | None) -> str:
-    lifecycle = steps.round(_given(number, "coder"))
-    said = IdeatorResponse.model_validate(lifecycle.journal.details["idea"])
-    now = steps.now.context(lifecycle.name.round)
-    return coder_context(
-        now,
-        _machine(steps),
-        idea=said.model_dump(mode="json", exclude_none=True),
-        parent=parent_config(resolve(said.fork_from, now), now),
-        in_worktree=True,
-    )
+def _for_coder(research: ResearchRun, number: int | None) -> str:
+    experiment = Experiment.numbered(research.run, _given(number, "coder"))
+    now = research.now.context(experiment.name.round)
+    return coder_message(experiment.proposal, now, _machine(research), in_worktree=True)
 
 
-def _for_analyst(steps: Steps, number: int | None) -> str:
-    lifecycle = steps.round(_given(number, "analyst"))
-    now, row = steps.now.context(lifecycle.name.round), steps.result(lifecycle)
-    rule, files = analyse(row, now.pareto), lifecycle.files
+def _for_analyst(research: ResearchRun, number: int | None) -> str:
+    experiment = Experiment.numbered(research.run, _given(number, "analyst"))
+    now, row, files = research.now.context(experiment.name.round), experiment.result, experiment.files
+    rule = analyse(row, now.pareto)
     return analyst_context(now, row=row, rule=rule, train_log=files.train_log, output=files.output)
 
 

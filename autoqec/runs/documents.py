@@ -18,7 +18,7 @@ from autoqec.runner.schema import RunnerConfig, canonical_fork
 from autoqec.runs.journal import Journal
 from autoqec.runs.names import RoundName
 from autoqec.runs.pointer import Pointer, requirements_fingerprint
-from autoqec.runs.run import RunInfo, locate_env
+from autoqec.runs.run_info import RunInfo, locate_env
 
 
 def branch_record(journal: Journal, info: RunInfo, dsl: PredecoderDSL) -> dict[str, bytes]:
@@ -50,13 +50,13 @@ def committed_config(git: Git, name: RoundName, commit: str) -> PredecoderDSL:
 def runner_config(
     journal: Journal, info: RunInfo, dsl: PredecoderDSL, *, files: RoundDir, worktree: Path
 ) -> RunnerConfig:
-    """What the runner is given. An environment that changed since the run began is refused."""
+    """What the runner is given. An environment that changed since the run started is refused."""
     name, path = locate_env(info.env)
     if sha256_file(path) != info.env_yaml_sha256:
         raise InputError(
-            "has changed since the run began, and its rounds could not be compared",
+            "has changed since the run started, and its rounds could not be compared",
             where=str(path),
-            hint="change it back, or begin another run",
+            hint="change it back, or start another run",
         )
     data = {
         "env_name": name,

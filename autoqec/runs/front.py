@@ -2,40 +2,47 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from autoqec.decoders.dsl_schema import canonical_hash
-from autoqec.errors import AutoQECError
+from autoqec.errors import AutoQECError, InputError
 from autoqec.eval.pareto import Admission, ParetoRow, admit, row_of
 from autoqec.eval.report_store import written_report
 from autoqec.eval.schema import VerifyReport
-from autoqec.eval.scope import MODULES
 from autoqec.io.hashing import sha256_json
 from autoqec.runner.schema import canonical_fork
-from autoqec.runs.experiment import RoundLifecycle
+from autoqec.runs.history import rounds_of
 from autoqec.runs.journal import Journal
-from autoqec.runs.snapshot import rounds_of
+from autoqec.runs.run import Run
 
 
-def parents_of(lifecycle: RoundLifecycle) -> list[Path]:
-    """The folders of a compose round's parents: the three are verified on the same shots."""
-    fork, run = lifecycle.journal.fork_from, lifecycle.run
-    if isinstance(fork, str):
+def parent_folders(run: Run, journal: Journal) -> list[Path]:
+    """Of a compose round's parents: all are verified on the same shots."""
+    if isinstance(journal.fork_from, str):
         return []
     numbers = {row["branch"]: row["round"] for row in rounds_of(run.history.rows())}
-    found = [run.files.round(numbers[name]) for name in fork]
+    found = [run.files.round(numbers[name]) for name in journal.fork_from]
     return [files.path for files in found if files.checkpoint.is_file()]
 
 
-def put_on_front(lifecycle: RoundLifecycle, report: VerifyReport) -> Admission | None:
-    """Whether a verified round is on the front; None for one that is not verified."""
+def checked(report: VerifyReport, journal: Journal) -> VerifyReport:
+    """A report that is about this round."""
+    own = (journal.name.branch, journal.commit_sha)
+    if (report.branch, report.commit_sha) not in ((None, None), own):
+        raise InputError(f"is about {report.branch} at {report.commit_sha}", where="verification report")
+    if isinstance(journal.fork_from, list) and report.paired_eval_bundle_id is None:
+        raise InputError("a compose round is verified on a paired bundle", where="paired_eval_bundle_id")
+    return report
+
+
+def put_on_front(
+    folder: Path, report: VerifyReport, journal: Journal, trained: Sequence[str | None]
+) -> Admission | None:
+    """Whether a verified round is on the front; None for one that is not verified. trained: hashes of config and code."""
     if report.verdict != "VERIFIED":
         return None
-    folder, commit, dsl = lifecycle.run.files.path, lifecycle.journal.commit_sha, lifecycle.config
-    code = lifecycle.git.resolve(f"{commit}:{MODULES}")
-    trained = sha256_json([None if dsl is None else canonical_hash(dsl), code])
-    return admit(folder, _front_row(report, lifecycle.journal, trained))
+    return admit(folder, _front_row(report, journal, sha256_json(list(trained))))
 
 
 def _front_row(report: VerifyReport, journal: Journal, trained: str) -> ParetoRow:

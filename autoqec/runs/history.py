@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from datetime import datetime
 from typing import Any, Literal
 
 from pydantic import ConfigDict, Field
@@ -47,9 +48,23 @@ def filled(row: Row) -> Row:
     """A row with every optional field, as readers want it; a round without its number has that of its branch."""
     whole = row | {name: default for name, default in _DEFAULTS.items() if name not in row}
     if whole["round"] is None and whole["branch"] is not None:
-        with suppress(InputError):  # a branch in quarantine, or one that a hand named
+        with suppress(InputError):  # a branch in quarantine, or one that a person named
             whole["round"] = parse_branch(str(whole["branch"])).round
     return whole
+
+
+def rounds_of(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The rows of rounds, without those that reconciliation added."""
+    return [row for row in rows if row["status"] not in FOLLOW_UPS]
+
+
+def seconds_of(row: Mapping[str, Any]) -> float:
+    """From a round's proposal to its row, without what it lay between two processes; 0 where the clock was set back."""
+    started, finished = row.get("started_at"), row.get("finished_at")
+    if not started or not finished:
+        return 0.0
+    passed = datetime.fromisoformat(finished) - datetime.fromisoformat(started)
+    return max(passed.total_seconds() - float(row.get("rested_s") or 0.0), 0.0)
 
 
 class HistoryStore:
@@ -82,6 +97,10 @@ class HistoryStore:
     def of_attempt(self, round_attempt_id: str) -> Row | None:
         """The first row of an attempt."""
         return next((row for row in self.rows() if row["round_attempt_id"] == round_attempt_id), None)
+
+    def of_round(self, number: int) -> Row | None:
+        """The row of a round that is over."""
+        return next((dict(row) for row in rounds_of(self.rows()) if row["round"] == number), None)
 
     def publish(self) -> None:
         """Rewrites `history.json` from the rows."""

@@ -1,4 +1,4 @@
-"""The journal of a round in flight: what is intended is on disk before anything is done, so that a restart goes on.
+"""The journal of a round in flight: what is intended is on disk before anything is done, so that a restart can resume.
 
 A journal exists exactly while its round is in flight. What the round has reached is found by looking at the branch, the
 artifacts and the history; the journal adds what cannot be found there.
@@ -14,11 +14,13 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from autoqec.errors import AutoQECError
 from autoqec.io import atomic
+from autoqec.io.clock import timestamp
 from autoqec.io.crash_points import crash_point
-from autoqec.io.validate import load_model
+from autoqec.io.validate import load_model, validate_model
 from autoqec.layout import RunDir
 from autoqec.runner.schema import ComposeMode
 from autoqec.runs.names import RoundName
+from autoqec.search.proposal import Proposal
 
 
 class Journal(BaseModel):
@@ -26,6 +28,7 @@ class Journal(BaseModel):
 
     config, commit_message: what the coder handed over. prepared: the worktree holds all parents. commit_sha: the code
     commit. training: a runner was started. pointer_sha: the commit that adds the pointer. row: what history will say.
+    details: what it will say besides, among it the proposal as `idea`, `coder` and `origin`.
     """
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
@@ -47,6 +50,40 @@ class Journal(BaseModel):
     training: bool = False
     pointer_sha: str | None = None
     row: dict[str, Any] | None = None
+
+    @classmethod
+    def of(cls, name: RoundName, attempt: str, proposal: Proposal, parents: list[str]) -> Journal:
+        told = {"idea": proposal.idea, "coder": proposal.coder, "origin": proposal.origin}
+        return cls(
+            run_id=name.run_id,
+            round=name.round,
+            slug=name.slug,
+            round_attempt_id=attempt,
+            hypothesis=proposal.hypothesis,
+            fork_from=proposal.fork_from,
+            compose_mode=proposal.compose_mode,
+            parents=parents,
+            started_at=timestamp(),
+            details={**told, **proposal.details},
+        )
+
+    @property
+    def proposal(self) -> Proposal:
+        """What the round is to try. The parents are those of the journal: an older idea may name them in short."""
+        idea, coder = self.details.get("idea") or {}, self.details.get("coder") or {}
+        data = {
+            **idea,
+            "hypothesis": self.hypothesis,
+            "fork_from": self.fork_from,
+            "compose_mode": self.compose_mode,
+            "dsl_config": coder.get("dsl_config"),
+            "coder_rationale": coder.get("rationale"),
+            "commit_message": coder.get("commit_message") or None,
+            "slug": self.slug,
+            "round_attempt_id": self.round_attempt_id,
+            "origin": self.details.get("origin") or {},
+        }
+        return validate_model(data, Proposal, where=f"journal of round {self.round}")
 
     @property
     def name(self) -> RoundName:

@@ -28,7 +28,7 @@ CHAT = "chat"
 
 class Plan(BaseModel):
     """rounds: in all, resumed or not. is_smoke: random templates without analyst's log, verification and verified front.
-    memory_gb: what a training batch may need, fixed when the run began. wall_clock_s: of one round; by default its profile's.
+    memory_gb: what a training batch may need, fixed when the run started. wall_clock_s: of one round; by default its profile's.
     refuse_over_budget: whether configs beyond the environment's soft budgets are refused; by default they run and are marked.
     """
 

@@ -22,7 +22,7 @@ from autoqec.search.proposers import make as make_offline
 
 
 def preview(env_name: str, plan: Plan, run_id: str | None = None) -> dict[str, Any]:
-    """Of a run that is to be made. Its proposals follow from its id: without one, the first is one of many."""
+    """Of a run that does not exist yet. Its proposals follow from its id: without one, the first is one of many."""
     env = load_env(env_name)
     p = reference_p(env)
     context = RoundContext(
@@ -39,12 +39,12 @@ def preview(env_name: str, plan: Plan, run_id: str | None = None) -> dict[str, A
 
 
 def preview_resumed(run: Run, plan: Plan) -> dict[str, Any]:
-    """Of a run that is there. A round in flight comes next, and what is proposed after it depends on its result."""
+    """Of a run that exists. A round in flight comes next, and what is proposed after it depends on its result."""
     now = Snapshots(run, plan)
     context, done = now.context(), now.rounds_done()
     found = _about(plan, context.env) | {"rounds_done": done}
-    if begun := [file.journal for file in run.journals()]:
-        first = begun[0]
+    if in_flight := [file.journal for file in run.journals()]:
+        first = in_flight[0]
         return found | {
             "next_round": first.round,
             "next_hypothesis": first.hypothesis,

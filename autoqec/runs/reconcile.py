@@ -1,7 +1,7 @@
 """Start-up reconciliation: what branches, worktrees, journals and history say is brought to agree.
 
-Every action can be repeated, and destroys nothing that is committed. Rounds in flight are not drift: the loop takes them
-up. What only a person can decide is left as it is and named, and the run pauses.
+Every action can be repeated, and destroys nothing that is committed. Rounds in flight are not drift: the loop
+resumes them. What only a person can decide is left as it is and named, and the run pauses.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from autoqec.io.crash_points import crash_point
 from autoqec.io.jsonl import Row
 from autoqec.layout import ExperimentDir
 from autoqec.runs import fork_graph
-from autoqec.runs.experiment import RoundLifecycle
+from autoqec.runs.experiment import Experiment
 from autoqec.runs.history import FOLLOW_UPS
 from autoqec.runs.names import parse_branch
 from autoqec.runs.pointer import read_pointer
@@ -42,14 +42,14 @@ def reconcile(
     run: Run,
     *,
     dry_run: bool = False,
-    record: Callable[[RoundLifecycle], object] = RoundLifecycle.record,
+    record: Callable[[Experiment], object] = Experiment.record,
 ) -> Report:
     """Brings the run in order. The caller holds `run.exclusive()`. record: of a round that had ended without a row."""
     return _Reconciliation(run, dry_run, record).go()
 
 
 class _Reconciliation:
-    def __init__(self, run: Run, dry_run: bool, record: Callable[[RoundLifecycle], object]) -> None:
+    def __init__(self, run: Run, dry_run: bool, record: Callable[[Experiment], object]) -> None:
         self.run, self.dry_run, self.record = run, dry_run, record
         self.git = run.repository.git
         self.report = Report()
@@ -66,8 +66,8 @@ class _Reconciliation:
             for worktree in stale_worktrees(self.run, self.git):
                 self._do("remove_worktree", worktree.name.worktree, worktree.remove)
         self._sweep()
-        for lifecycle in RoundLifecycle.in_flight(self.run):
-            self._take_up(lifecycle)
+        for experiment in Experiment.in_flight(self.run):
+            self._resume(experiment)
         self._undecided_orphans()
         with self.git.lock():
             self._unknown_branches()
@@ -95,23 +95,23 @@ class _Reconciliation:
             for path in sorted(folder.glob(".*.tmp")):
                 self._do("remove_temporary", path.name, partial(path.unlink, missing_ok=True))
 
-    def _take_up(self, lifecycle: RoundLifecycle) -> None:
-        """Ends a round that has ended but for its worktree, and gives one that goes on its branch back."""
-        journal = lifecycle.journal
-        name = f"round {lifecycle.name.round}"
-        if lifecycle.is_over and lifecycle.stage != "recorded":
-            self._do("record_round", name, partial(self.record, lifecycle))
-        if lifecycle.stage == "recorded":
-            self._do("close_round", name, lifecycle.close)
+    def _resume(self, experiment: Experiment) -> None:
+        """Closes a round that has ended but for its worktree, and gives one that can resume its branch back."""
+        journal = experiment.journal
+        name = f"round {experiment.name.round}"
+        if experiment.is_over and experiment.stage != "recorded":
+            self._do("record_round", name, partial(self.record, experiment))
+        if experiment.stage == "recorded":
+            self._do("close_round", name, experiment.close)
             return
-        self.report.in_flight.append(f"{name} ({lifecycle.stage})")
+        self.report.in_flight.append(f"{name} ({experiment.stage})")
         tip = journal.pointer_sha or journal.commit_sha
-        if tip is not None and self.git.branch(lifecycle.name.branch) is None:
+        if tip is not None and self.git.branch(experiment.name.branch) is None:
             if self.git.resolve(tip) is None:
                 self._pause(f"{name} is in flight, and its commit {tip} is gone")
                 return
-            restore = partial(self.git.create_ref, f"refs/heads/{lifecycle.name.branch}", tip)
-            self._do("restore_branch", lifecycle.name.branch, restore)
+            restore = partial(self.git.create_ref, f"refs/heads/{experiment.name.branch}", tip)
+            self._do("restore_branch", experiment.name.branch, restore)
 
     def _undecided_orphans(self) -> None:
         """Branches of attempts that nothing names, for as long as they are in quarantine: a person takes them out."""
@@ -151,7 +151,7 @@ class _Reconciliation:
         moved = f"quarantine/{name.removeprefix('exp/')}"
         there = self.git.branch(moved)
         if there not in (None, tip):
-            self._pause(f"branch {name} is not in history, and {moved} is there with another commit")
+            self._pause(f"branch {name} is not in history, and {moved} already exists with another commit")
             return
         row = self._orphan(name, moved, tip)
         if row["reconcile_id"] is not None:
@@ -226,15 +226,20 @@ class _Reconciliation:
     def _deleted_branches(self) -> None:
         """In history and not in git."""
         rows = self.run.history.rows()
-        said = {row["branch"] for row in rows if row["status"] == "branch_manually_deleted"}
+        noted = {row["branch"] for row in rows if row["status"] == "branch_manually_deleted"}
         for row in rows:
             branch = row["branch"]
-            if branch is None or row["status"] in FOLLOW_UPS[1:] or branch in said or self.git.branch(branch):
+            if (
+                branch is None
+                or row["status"] in FOLLOW_UPS[1:]
+                or branch in noted
+                or self.git.branch(branch)
+            ):
                 continue
             self._do(
                 "note_deleted_branch", branch, partial(self.run.history.append, self._deleted(branch, row))
             )
-            said.add(branch)
+            noted.add(branch)
 
     def _deleted(self, branch: str, row: Row) -> Row:
         reason = f"branch {branch} is gone"

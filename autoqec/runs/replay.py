@@ -18,7 +18,8 @@ from autoqec.runner.schema import RoundMetrics, RunnerConfig
 from autoqec.runs.documents import committed_config
 from autoqec.runs.names import parse_branch
 from autoqec.runs.pointer import Pointer, read_pointer, requirements_fingerprint
-from autoqec.runs.run import Run, locate_env
+from autoqec.runs.run import Run
+from autoqec.runs.run_info import locate_env
 from autoqec.runs.tar_archive import unpack
 from autoqec.runs.worktree_runner import Runner, SubprocessRunner
 from autoqec.sandbox.kernel_cache import share_kernels

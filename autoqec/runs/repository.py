@@ -123,8 +123,8 @@ def open_checkout(folder: Path) -> Repository:
         root = folder if bare else Path(git("rev-parse", "--show-toplevel").rstrip("\n"))
     except GitError as error:
         hint = "give a checkout of AutoQEC, or leave it out: one is made in the workspace"
-        said = (error.stderr.strip().splitlines() or ["no message"])[0]
-        raise InputError(f"cannot be used as a git repository: {said}", where=where, hint=hint) from error
+        message = (error.stderr.strip().splitlines() or ["no message"])[0]
+        raise InputError(f"cannot be used as a git repository: {message}", where=where, hint=hint) from error
     if bare:
         raise InputError(
             "is a bare repository: rounds need a checkout", where=where, hint="clone it without --bare"

@@ -7,12 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Literal
 from uuid import uuid4
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
-
-from autoqec import __version__
 from autoqec.decoders.dsl_schema import PredecoderDSL
 from autoqec.errors import InputError
 from autoqec.io import atomic
@@ -23,7 +20,7 @@ from autoqec.io.jsonl import Row
 from autoqec.io.locks import locked
 from autoqec.io.validate import load_model
 from autoqec.layout import RunDir, runs_folder
-from autoqec.runner.schema import ComposeMode, canonical_fork, check_parents
+from autoqec.runner.schema import canonical_fork
 from autoqec.runs.history import HistoryStore
 from autoqec.runs.journal import Journal, JournalFile, open_journals
 from autoqec.runs.names import (
@@ -32,45 +29,12 @@ from autoqec.runs.names import (
     check_slug,
     parse_branch,
     run_id_at,
+    slug_of,
 )
 from autoqec.runs.repository import Repository
+from autoqec.runs.run_info import RunInfo, locate_env
 from autoqec.runs.worktrees import Limits, Worktree, active_worktrees, free_gb
-from autoqec.search.proposal import BASELINE, BASELINE_CONFIG
-
-
-class RunInfo(BaseModel):
-    """`run.json`. env: a builtin name or an absolute path. repository: root of the experiment repository."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    run_id: str
-    created_at: str
-    env: str
-    env_yaml_sha256: str
-    repository: str
-    base_commit: str
-    training_profile: Literal["dev", "prod"] | None = None
-    autoqec_version: str = __version__
-
-
-class Proposal(BaseModel):
-    """What a round is to try. details: whatever the proposer wants to find again in the history row."""
-
-    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
-
-    hypothesis: str = Field(min_length=1)
-    slug: str
-    fork_from: str | list[str] = BASELINE
-    compose_mode: ComposeMode | None = None
-    round_attempt_id: str = Field(default_factory=lambda: str(uuid4()), min_length=1)
-    details: dict[str, Any] = Field(default_factory=dict)
-
-    @model_validator(mode="after")
-    def _parents_fit_the_mode(self) -> Self:
-        check_parents(self.fork_from, self.compose_mode)
-        if isinstance(self.fork_from, str) and self.compose_mode is not None:
-            raise ValueError(f"compose_mode = {self.compose_mode!r} needs a list of parents")
-        return self
+from autoqec.search.proposal import BASELINE, BASELINE_CONFIG, Proposal
 
 
 class Run:
@@ -164,38 +128,23 @@ class Run:
 
         Nothing else happens yet: no branch and no folder.
         """
-        check_slug(proposal.slug)
+        slug = check_slug(slug_of(proposal.hypothesis) if proposal.slug is None else proposal.slug)
+        attempt = proposal.round_attempt_id or str(uuid4())
         with locked(self.files.state_lock):
             journals = self.journals()
             for open_one in journals:
-                if open_one.journal.round_attempt_id == proposal.round_attempt_id:
+                if open_one.journal.round_attempt_id == attempt:
                     return open_one
             rows = self.history.rows()
-            if any(row["round_attempt_id"] == proposal.round_attempt_id for row in rows):
-                raise InputError(
-                    f"attempt {proposal.round_attempt_id} is recorded already", where="round_attempt_id"
-                )
+            if any(row["round_attempt_id"] == attempt for row in rows):
+                raise InputError(f"attempt {attempt} is recorded already", where="round_attempt_id")
             git = self.repository.git
             self._check_new_composition(proposal, rows, journals)
             parents = self._parents(git, proposal.fork_from, rows)
             self._check_limits(journals)
-            name = RoundName(self.run_id, self._next_round(git, rows, journals), proposal.slug)
+            name = RoundName(self.run_id, self._next_round(git, rows, journals), slug)
             self._check_free(git, name)
-            file = JournalFile(
-                self.files,
-                Journal(
-                    run_id=name.run_id,
-                    round=name.round,
-                    slug=name.slug,
-                    round_attempt_id=proposal.round_attempt_id,
-                    hypothesis=proposal.hypothesis,
-                    fork_from=proposal.fork_from,
-                    compose_mode=proposal.compose_mode,
-                    parents=parents,
-                    started_at=timestamp(),
-                    details=proposal.details,
-                ),
-            )
+            file = JournalFile(self.files, Journal.of(name, attempt, proposal, parents))
             file.save()
             return file
 
@@ -280,16 +229,7 @@ class Run:
         if git.branch(name.branch) is not None:
             raise InputError(f"branch {name.branch} exists", where=str(self.repository.root), hint=hint)
         if (worktree := Worktree(self.repository, name, git)).exists:
-            raise InputError("is there already", where=str(worktree.path), hint=hint)
-
-
-def locate_env(env: str) -> tuple[str, Path]:
-    """What to call an environment from any folder, and its file."""
-    from autoqec.envs.load import builtin_names, env_file, load_env
-
-    load_env(env)  # says what is wrong with it
-    path = env_file(env).resolve()
-    return (env if env in builtin_names() else str(path)), path
+            raise InputError("already exists", where=str(worktree.path), hint=hint)
 
 
 def _new_folder(runs: Path, run_id: str | None = None) -> Path:
@@ -308,7 +248,7 @@ def _new_folder(runs: Path, run_id: str | None = None) -> Path:
                     return folder  # of a process that was killed before there was a run
                 if run_id is not None:
                     raise InputError(
-                        "is there already", where=str(folder), hint=f"go on with it: --resume {run_id}"
+                        "already exists", where=str(folder), hint=f"resume it: --resume {run_id}"
                     ) from None
                 moment += timedelta(seconds=1)
     except OSError as error:

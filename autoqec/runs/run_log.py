@@ -13,9 +13,9 @@ from autoqec.agents.fences import one_line
 from autoqec.agents.graph_text import gain, parents
 from autoqec.eval.pareto import ParetoRow, read_archive
 from autoqec.io import atomic
+from autoqec.runs.history import seconds_of
 from autoqec.runs.plan import Plan
 from autoqec.runs.run import Run
-from autoqec.runs.snapshot import seconds_of
 from autoqec.search.proposal import RoundContext, Row, short_name
 from autoqec.stats.pareto import non_dominated
 from autoqec.stats.target import Target
@@ -53,7 +53,7 @@ def _log(run: Run, plan: Plan, context: RoundContext) -> Iterator[str]:
     protocol = context.env.spec.eval_protocol
     shots = plan.shots_verify(protocol)
     yield f"# Run {run.run_id}: {one_line(context.env.name, 80)}\n"
-    yield f"Proposer {plan.proposer}, profile {plan.profile}, {plan.rounds} rounds planned, begun {run.info.created_at}."
+    yield f"Proposer {plan.proposer}, profile {plan.profile}, {plan.rounds} rounds planned, started {run.info.created_at}."
     less = (
         "" if shots >= protocol.min_shots_verify else f", of the {protocol.min_shots_verify} that prod takes"
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
 from functools import cached_property
 
 from autoqec.decoders.dsl_schema import canonical_dict
@@ -12,7 +11,7 @@ from autoqec.envs.environment import Environment
 from autoqec.envs.load import load_env
 from autoqec.envs.seeds import derive_seed
 from autoqec.eval.pareto import read_front
-from autoqec.runs.history import FOLLOW_UPS
+from autoqec.runs.history import rounds_of, seconds_of
 from autoqec.runs.plan import Plan
 from autoqec.runs.run import Run
 from autoqec.search.proposal import BASELINE, BASELINE_CONFIG, Branch, EnvFacts, RoundContext, Row
@@ -68,17 +67,3 @@ class Snapshots:
             if branch in there and config is not None and fork is not None:
                 found.append(Branch(branch, (fork,) if isinstance(fork, str) else tuple(fork), config))
         return tuple(found)
-
-
-def rounds_of(rows: Sequence[Row]) -> list[Row]:
-    """The rows of rounds, without those that reconciliation added."""
-    return [row for row in rows if row["status"] not in FOLLOW_UPS]
-
-
-def seconds_of(row: Row) -> float:
-    """From a round's proposal to its row, without what it lay between two processes; 0 where the clock was set back."""
-    started, finished = row.get("started_at"), row.get("finished_at")
-    if not started or not finished:
-        return 0.0
-    passed = datetime.fromisoformat(finished) - datetime.fromisoformat(started)
-    return max(passed.total_seconds() - float(row.get("rested_s") or 0.0), 0.0)

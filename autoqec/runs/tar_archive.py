@@ -33,7 +33,7 @@ def unpack(archive: Path | bytes, folder: Path) -> None:
     """Extracts an archive into an empty folder.
 
     Raises:
-        InputError: it is no archive, or an entry is a link or a device, leads out of the folder, comes twice, or is more
+        InputError: it is not an archive, or an entry is a link or a device, leads out of the folder, comes twice, or is more
             than a folder should hold. What was extracted before stays: the folder is the caller's to remove.
     """
     where = "archive" if isinstance(archive, bytes) else str(archive)

@@ -139,7 +139,7 @@ def believable(metrics: RoundMetrics, config: RunnerConfig, commit: str) -> Roun
     if metrics.status not in ("ok", "killed_by_safety", "compile_error", "train_error"):
         return failed(f"the round reports the status {metrics.status}")
     if metrics.status == "ok" and metrics.checkpoint_path is None:
-        return failed("the round says that it is ok and has no checkpoint")
+        return failed("the round reports ok and has no checkpoint")
     if (metrics.branch, metrics.commit_sha) not in ((None, None), (config.branch, commit)):
-        return failed(f"the round says that it is {metrics.branch} at {metrics.commit_sha}")
+        return failed(f"the round reports that it is {metrics.branch} at {metrics.commit_sha}")
     return metrics

@@ -32,28 +32,35 @@ def short_name(branch: str) -> str:
 
 
 class Proposal(BaseModel):
-    """One round to try.
+    """What one round is to try: the same object from the proposer to the journal and the history row.
 
-    dsl_config: every option written out. In a `pure` compose round it is what the merge is expected to give; the merge
-    itself decides. origin: the proposer's name under `proposer`, and facts that it wants to find again in the history row.
+    fork_from: full branch names. dsl_config: every option written out; None until somebody has written it. In a `pure` compose
+    round it is what the merge is expected to give; the merge itself decides. coder_rationale: of a Coder apart from the proposer.
+    slug: by default that of the hypothesis. round_attempt_id: by default a new one. origin: the proposer's name under `proposer`,
+    and facts that it wants to find again in the history row. details: further keys of that row.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     hypothesis: str = Field(min_length=1)
-    rationale: str
-    dsl_config: dict[str, Any]
+    rationale: str = ""
     fork_from: str | list[str] = BASELINE
     compose_mode: ComposeMode | None = None
     expected_delta_ler: float = Field(default=0.0, ge=-1.0, le=1.0)
     expected_cost_s: int = Field(default=0, ge=0)
-    commit_message: str = Field(min_length=1)
+    dsl_hint: dict[str, Any] | None = None
+    dsl_config: dict[str, Any] | None = None
+    coder_rationale: str | None = None
+    commit_message: str | None = Field(default=None, min_length=1)
+    slug: str | None = None
+    round_attempt_id: str | None = Field(default=None, min_length=1)
     origin: dict[str, Any] = Field(default_factory=dict)
+    details: dict[str, Any] = Field(default_factory=dict)
 
     @field_validator("dsl_config")
     @classmethod
-    def _config_is_valid(cls, config: dict[str, Any]) -> dict[str, Any]:
-        return canonical_dict(PredecoderDSL.model_validate(config))
+    def _config_is_valid(cls, config: dict[str, Any] | None) -> dict[str, Any] | None:
+        return None if config is None else canonical_dict(PredecoderDSL.model_validate(config))
 
     @model_validator(mode="after")
     def _parents_fit_the_mode(self) -> Self:
@@ -61,6 +68,11 @@ class Proposal(BaseModel):
         if isinstance(self.fork_from, str) and self.compose_mode is not None:
             raise ValueError(f"compose_mode = {self.compose_mode!r} needs a list of parents")
         return self
+
+    @property
+    def is_coded(self) -> bool:
+        """Whether the round can be committed: a pure compose round needs no config of its own."""
+        return self.compose_mode == "pure" or self.dsl_config is not None
 
     @property
     def dsl(self) -> PredecoderDSL:
@@ -73,6 +85,52 @@ class Proposal(BaseModel):
     @property
     def tier(self) -> Literal["1", "2"]:
         return self.dsl.tier
+
+    @property
+    def idea(self) -> dict[str, Any]:
+        """The hypothesis, as journal and history row keep it."""
+        return {name: getattr(self, name) for name in _IDEA}
+
+    @property
+    def coder(self) -> dict[str, Any] | None:
+        """The config with its reasons, as the journal keeps it."""
+        if self.dsl_config is None or self.compose_mode == "pure":
+            return None
+        why = self.rationale if self.coder_rationale is None else self.coder_rationale
+        return {
+            "dsl_config": self.dsl_config,
+            "tier": self.tier,
+            "rationale": why,
+            "commit_message": self.commit_message,
+        }
+
+    def with_code(
+        self,
+        dsl_config: Mapping[str, Any],
+        *,
+        rationale: str | None = None,
+        commit_message: str | None = None,
+        **origin: Any,
+    ) -> Proposal:
+        """The proposal with its config; origin: facts about who wrote it."""
+        coded = {
+            "dsl_config": dict(dsl_config),
+            "coder_rationale": rationale,
+            "commit_message": commit_message or None,
+            "origin": {**self.origin, **origin},
+        }
+        return Proposal.model_validate(self.model_dump() | coded)
+
+
+_IDEA = (
+    "hypothesis",
+    "expected_delta_ler",
+    "expected_cost_s",
+    "rationale",
+    "dsl_hint",
+    "fork_from",
+    "compose_mode",
+)
 
 
 @dataclass(frozen=True, eq=False)

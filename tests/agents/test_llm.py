@@ -55,8 +55,9 @@ def test_an_idea_becomes_a_proposal(proposer: LlmProposer, server: Vendor) -> No
     assert (proposal.fork_from, proposal.compose_mode, proposal.tier) == ("baseline", None, "1")
     assert proposal.commit_message == "Weights per check"
     assert proposal.origin["proposer"] == "llm"
-    assert proposal.origin["calls"] == 2
-    assert proposal.origin["cost_usd"] == pytest.approx(0.022, abs=1e-12)
+    assert proposal.origin["coder"] == proposal.origin["ideator"] == ["anthropic", "claude-sonnet-5-5"]
+    assert (proposal.rationale, proposal.coder_rationale) == (IDEA["rationale"], CODE["rationale"])
+    assert proposer.roles.ledger.totals().spent_usd == pytest.approx(0.022, abs=1e-12)
     ideator, coder = prompts(server)
     assert "02-try" in ideator
     assert IDEA["hypothesis"] in coder
@@ -225,7 +226,7 @@ def test_the_steps_can_be_taken_apart(proposer: LlmProposer, server: Vendor, tmp
     about = context(1)
     idea = proposer.ideate(about)
     assert idea.fork_from == f"exp/{RUN_ID}/01-try"
-    assert idea.parent == about.branches[1].config
+    assert not idea.is_coded
     assert len(server.requests) == 1
     proposal = proposer.code(about, idea, folder=tmp_path)
     assert proposal.fork_from == idea.fork_from

@@ -109,10 +109,10 @@ def test_a_run_that_is_killed_in_training_goes_on_to_a_verified_front(workspace:
 
     refused = autoqec(workspace, "run", "surface_d3_depol", "--resume", "20260102-030405")
     assert refused.returncode == 2
-    assert "was begun with" in refused.stderr
+    assert "was started with" in refused.stderr
     done = autoqec(workspace, "run", "d5.yaml", "--resume", "20260102-030405", "--json")
     assert done.returncode == 0, done.stderr
-    assert "goes on: round 1" in done.stderr
+    assert "resuming: round 1" in done.stderr
     found = json.loads(done.stdout)
     assert found["rounds"] == 2
     assert found["verified"] >= 1

@@ -18,8 +18,9 @@ from tiny_runs import changed
 from autoqec.errors import InputError
 from autoqec.io.locks import locked
 from autoqec.report.diagnose import diagnose_round, diagnose_run
-from autoqec.runs.experiment import RoundLifecycle
-from autoqec.runs.run import Proposal, Run
+from autoqec.runs.experiment import Experiment
+from autoqec.runs.run import Run
+from autoqec.search.proposal import Proposal
 
 
 @pytest.fixture(scope="module")
@@ -109,18 +110,18 @@ def test_a_folder_without_a_round_is_bad_input(tmp_path: Path) -> None:
 
 
 def test_a_round_of_a_run_that_died_and_one_that_is_at_work(run: Run) -> None:
-    lifecycle = RoundLifecycle.begin(run, Proposal(hypothesis="dies", slug="dies"))
-    lifecycle.prepare()
-    lifecycle.configure(changed(neural_bp={"iterations": 6}))
-    lifecycle.commit()
+    experiment = Experiment.begin(run, Proposal(hypothesis="dies", slug="dies"))
+    experiment.prepare()
+    experiment.configure(changed(neural_bp={"iterations": 6}))
+    experiment.commit()
     script = (
         "import os, signal, sys; from pathlib import Path\n"
-        "from autoqec.runs.experiment import RoundLifecycle\n"
+        "from autoqec.runs.experiment import Experiment\n"
         "from autoqec.runs.run import Run\n"
         "def die(config):\n"
         "    Path(config.round_dir, 'train.log').write_text('1\\t0.5\\n2\\t0.4\\n')\n"
         "    os.kill(os.getpid(), signal.SIGKILL)\n"
-        "(step,) = RoundLifecycle.in_flight(Run.open(Path(sys.argv[1])))\n"
+        "(step,) = Experiment.in_flight(Run.open(Path(sys.argv[1])))\n"
         "step.train(die)\n"
     )
     done = subprocess.run([sys.executable, "-c", script, str(run.files.path)], check=False)

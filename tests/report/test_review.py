@@ -15,9 +15,10 @@ from autoqec.eval.pareto import admit, row_of
 from autoqec.eval.schema import VerifyReport
 from autoqec.report.review import as_dict, review_run
 from autoqec.runner.schema import Failure, RoundMetrics, RunnerConfig
-from autoqec.runs.experiment import RoundLifecycle
-from autoqec.runs.run import Proposal, Run
+from autoqec.runs.experiment import Experiment
+from autoqec.runs.run import Run
 from autoqec.runs.worktree_runner import failed_metrics
+from autoqec.search.proposal import Proposal
 
 HALF = 1e-3
 
@@ -52,8 +53,8 @@ def out_of_memory(config: RunnerConfig) -> RoundMetrics:
 
 
 def play(run: Run, slug: str, config: dict[str, Any], how: Any, **outcome: Any) -> dict[str, Any]:
-    lifecycle = RoundLifecycle.begin(run, Proposal(hypothesis=f"try {slug}", slug=slug))
-    return lifecycle.complete(config, runner=how, dsl_config=config, **outcome)
+    experiment = Experiment.begin(run, Proposal(hypothesis=f"try {slug}", slug=slug))
+    return experiment.complete(config, runner=how, dsl_config=config, **outcome)
 
 
 def verify(run: Run, row: dict[str, Any], holdout: float, half: float = HALF) -> None:
@@ -150,8 +151,8 @@ def test_repeats_by_config_by_distance_and_by_words(run: Run) -> None:
     play(run, "b", bp(12, epochs=1, learning_rate=1e-3, loss="focal"), runner(0.001))
     play(run, "c", bp(8, epochs=1, learning_rate=1e-3, loss="bce"), runner(0.001, seconds=20))
     play(run, "d", bp(12, epochs=1, learning_rate=1.02e-3, loss="focal"), runner(0.001))
-    lifecycle = RoundLifecycle.begin(run, Proposal(hypothesis="Try  A", slug="e"))
-    lifecycle.complete(bp(20), runner=runner(0.001))
+    experiment = Experiment.begin(run, Proposal(hypothesis="Try  A", slug="e"))
+    experiment.complete(bp(20), runner=runner(0.001))
     data = as_dict(review_run(run.files.path))
     found = [(each["round"], each["of"], each["kind"]) for each in data["repeats"]]
     assert found == [

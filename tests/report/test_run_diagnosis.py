@@ -11,9 +11,10 @@ from tiny_runs import changed, fake_runner, play
 from autoqec.layout import RoundDir
 from autoqec.report.diagnose import diagnose_run
 from autoqec.runner.schema import Failure, RoundMetrics, RunnerConfig
-from autoqec.runs.experiment import RoundLifecycle
-from autoqec.runs.run import Proposal, Run
+from autoqec.runs.experiment import Experiment
+from autoqec.runs.run import Run
 from autoqec.runs.worktree_runner import failed_metrics
+from autoqec.search.proposal import Proposal
 
 
 def nan_runner(config: RunnerConfig) -> RoundMetrics:
@@ -27,18 +28,18 @@ def nan_runner(config: RunnerConfig) -> RoundMetrics:
 
 def _try(run: Run, slug: str, rate: float, runner: Any) -> None:
     config = changed(training={"epochs": 1, "learning_rate": rate}, neural_bp={"iterations": 3 + len(slug)})
-    RoundLifecycle.begin(run, Proposal(hypothesis=slug, slug=slug)).complete(config, runner=runner)
+    Experiment.begin(run, Proposal(hypothesis=slug, slug=slug)).complete(config, runner=runner)
 
 
 def test_every_unhealthy_round_with_its_cause_and_the_pattern_of_the_run(run: Run) -> None:
     _try(run, "a", 1e-3, fake_runner)
     _try(run, "bb", 10.0, nan_runner)
     _try(run, "ccc", 10.0, nan_runner)
-    lifecycle = RoundLifecycle.begin(run, Proposal(hypothesis="trespass", slug="trespass"))
-    worktree = lifecycle.prepare()
+    experiment = Experiment.begin(run, Proposal(hypothesis="trespass", slug="trespass"))
+    worktree = experiment.prepare()
     assert worktree is not None
     (worktree / "autoqec" / "runner" / "train.py").write_text("STEPS = 2\n")
-    lifecycle.complete(runner=fake_runner)
+    experiment.complete(runner=fake_runner)
     found = diagnose_run(run.files.path)
     assert [one.cause for one in found.rounds] == ["healthy", "nan", "nan", "compile_error"]
     assert found.causes == {"nan": 2, "healthy": 1, "compile_error": 1}
@@ -101,9 +102,9 @@ def test_a_real_round_that_is_killed_in_its_worktree(tmp_path) -> None:
     from autoqec.runs.worktrees import Limits
 
     run = Run.create(tmp_path, "surface_d3_depol", open_workspace(tmp_path), limits=Limits(min_free_gb=0.0))
-    lifecycle = RoundLifecycle.begin(run, Proposal(hypothesis="slow", slug="slow"))
+    experiment = Experiment.begin(run, Proposal(hypothesis="slow", slug="slow"))
     config = changed(training={"epochs": 9, "loss": "bce", "batch_size": 128})
-    lifecycle.complete(config, runner=SubprocessRunner(wall_clock_s=1, grace_s=0), dsl_config=config)
+    experiment.complete(config, runner=SubprocessRunner(wall_clock_s=1, grace_s=0), dsl_config=config)
     (one,) = diagnose_run(run.files.path).rounds
     assert one.cause == "timeout", one.to_dict()
     assert one.patch is not None

@@ -31,13 +31,14 @@ from autoqec.io import crash_points as faults
 from autoqec.io.git import Git
 from autoqec.io.hashing import sha256_file
 from autoqec.layout import ExperimentDir, runs_folder
-from autoqec.runs.experiment import RoundLifecycle
+from autoqec.runs.experiment import Experiment
 from autoqec.runs.history import FOLLOW_UPS
 from autoqec.runs.pointer import read_pointer
 from autoqec.runs.reconcile import reconcile
 from autoqec.runs.repository import open_checkout
-from autoqec.runs.run import Proposal, Run
+from autoqec.runs.run import Run
 from autoqec.runs.worktrees import Limits
+from autoqec.search.proposal import Proposal
 
 CODE = "def message(x_src, x_dst, e_ij, params):\n    return x_src\n"
 CUSTOM = {
@@ -82,11 +83,11 @@ def drive(workspace: Path, script: Sequence[Step]) -> None:
     with run.exclusive():
         report = reconcile(run)
         assert not report.pauses, report.pauses
-        for lifecycle in RoundLifecycle.in_flight(run):
-            finish(lifecycle, steps[lifecycle.journal.slug])
+        for experiment in Experiment.in_flight(run):
+            finish(experiment, steps[experiment.journal.slug])
         for step in script:
             if run.history.of_attempt(attempt_id(step.slug)) is None:
-                finish(RoundLifecycle.begin(run, proposal(run, step)), step)
+                finish(Experiment.begin(run, proposal(run, step)), step)
 
 
 def open_or_create(workspace: Path) -> Run:
@@ -108,11 +109,11 @@ def proposal(run: Run, step: Step) -> Proposal:
     )
 
 
-def finish(lifecycle: RoundLifecycle, step: Step) -> None:
-    if step.edit and lifecycle.stage in ("begun", "prepared"):
-        path = (lifecycle.prepare() or Path()) / step.edit
+def finish(experiment: Experiment, step: Step) -> None:
+    if step.edit and experiment.stage in ("begun", "prepared"):
+        path = (experiment.prepare() or Path()) / step.edit
         path.write_text("CHANGED = True\n")
-    lifecycle.complete(step.config, runner=fake_runner)
+    experiment.complete(step.config, runner=fake_runner)
 
 
 def in_child(function: Callable[[], None]) -> int:
@@ -221,7 +222,7 @@ def make_drift(workspace: Path) -> None:
     rows = {row["hypothesis"]: row for row in run.history.rows()}
     base = run.info.base_commit
     # a round in flight whose journal was lost after its commit; one of which only the branch is there
-    lost = RoundLifecycle.begin(
+    lost = Experiment.begin(
         run, Proposal(hypothesis="lost", slug="lost", round_attempt_id=attempt_id("lost"))
     )
     lost.prepare()

@@ -10,9 +10,9 @@ from tiny_runs import fake_runner, make_checkout
 from autoqec.layout import runs_folder
 from autoqec.runs.loop import Loop, Outcome
 from autoqec.runs.plan import Plan, read_plan, save_plan
-from autoqec.runs.proposer_adapters import Author, make_author
+from autoqec.runs.proposer_adapters import ProposerAdapter, make_adapter
 from autoqec.runs.repository import open_checkout
-from autoqec.runs.research_run import Steps
+from autoqec.runs.research_run import ResearchRun
 from autoqec.runs.run import Run
 from autoqec.runs.worktrees import Limits
 
@@ -24,24 +24,24 @@ def plan(**changes: Any) -> Plan:
     return Plan(**{"rounds": 4, "proposer": "templates", "memory_gb": 8.0, **changes})
 
 
-def steps(workspace: Path, wanted: Plan) -> Steps:
+def steps(workspace: Path, wanted: Plan) -> ResearchRun:
     """The run of a workspace, made or taken up."""
     folder = runs_folder(workspace) / RUN_ID
     if not (folder / "plan.json").exists():
         if not (workspace / "checkout").exists():
             make_checkout(workspace / "checkout")
-        made = Steps.begin(
+        made = ResearchRun.begin(
             workspace, "surface_d3_depol", open_checkout(workspace / "checkout"), wanted, RUN_ID
         )
         folder = made.run.files.path
     run = Run.open(folder, Limits(min_free_gb=0.0))
     save_plan(run.files, wanted)
-    return Steps(run, read_plan(run.files), fake_runner)
+    return ResearchRun(run, read_plan(run.files), fake_runner)
 
 
-def play(workspace: Path, wanted: Plan, author: Author | None = None) -> tuple[Steps, Outcome]:
+def play(workspace: Path, wanted: Plan, author: ProposerAdapter | None = None) -> tuple[ResearchRun, Outcome]:
     taken = steps(workspace, wanted)
-    outcome = Loop(taken, author or make_author(taken.plan, taken.run.files)).run()
+    outcome = Loop(taken, author or make_adapter(taken.plan, taken.run.files)).run()
     return taken, outcome
 
 

@@ -14,14 +14,17 @@ from click.testing import CliRunner
 from offline_world import RUN_ID, plan, play, steps, without_times
 from tiny_runs import fake_runner
 
+from autoqec.agents.llm_proposer import coded
 from autoqec.agents.schemas import AnalystResponse, CoderResponse, IdeatorResponse
 from autoqec.commands import main
 from autoqec.errors import InputError
 from autoqec.io.locks import locked
 from autoqec.runner.schema import RoundMetrics, RunnerConfig
 from autoqec.runs import chat
+from autoqec.runs.experiment import Coded, Experiment
 from autoqec.runs.plan import CHAT
-from autoqec.runs.research_run import Steps
+from autoqec.runs.research_run import ResearchRun
+from autoqec.search.proposal import Proposal
 
 CODE = CoderResponse(
     dsl_config={
@@ -39,7 +42,7 @@ IDEA = IdeatorResponse(
 ATTEMPT = "0f0e0d0c-0000-4000-8000-000000000001"
 
 
-def drive(taken: Steps, told: list[dict[str, Any]]) -> None:
+def drive(taken: ResearchRun, told: list[dict[str, Any]]) -> None:
     """The rounds of another run once more, by steps; each is taken twice, and answers the same."""
 
     def twice(step: Any) -> Any:
@@ -74,7 +77,7 @@ def test_steps_leave_what_the_loop_leaves(tmp_path: Path) -> None:
     assert chat.begin(stepped)["rounds_done"] == 0
     drive(stepped, told)
 
-    def files(taken: Steps) -> list[str]:
+    def files(taken: ResearchRun) -> list[str]:
         root = taken.run.files.path
         found = (path for path in root.rglob("*") if path.is_file() and not path.name.startswith("."))
         return sorted(str(path.relative_to(root)) for path in found)  # without lock files
@@ -140,7 +143,7 @@ def test_an_answer_that_cannot_be_carried_out_changes_nothing(tmp_path: Path) ->
         chat.context(taken, "analyst", 1)
     with pytest.raises(InputError, match="not in flight"):
         chat.code(taken, 9, CODE)
-    assert taken.round(1).stage == "prepared"
+    assert Experiment.numbered(taken.run, 1).stage == "prepared"
     chat.code(taken, 1, CODE)
     chat.train(taken, 1)
     chat.record(taken, 1)
@@ -161,13 +164,19 @@ DEAR = CoderResponse(
 """More than twice as many parameters as the environment's budget."""
 
 
+def past_the_check(taken: ResearchRun, reply: CoderResponse) -> Coded:
+    """Round 1 with a config that no check of an answer has seen."""
+    experiment = Experiment.numbered(taken.run, 1)
+    return experiment.code(coded(experiment.proposal, reply), taken.now.context(1))
+
+
 def marked(config: RunnerConfig) -> RoundMetrics:
     return fake_runner(config).model_copy(update={"over_budget": ["n_params 900000 > 200000"]})
 
 
 def test_a_config_far_over_budget_runs_is_marked_and_the_proposer_is_told(tmp_path: Path) -> None:
     begun = steps(tmp_path, plan(rounds=2, proposer=CHAT))
-    taken = Steps(begun.run, begun.plan, marked)
+    taken = ResearchRun(begun.run, begun.plan, marked)
     chat.propose(taken, IDEA, ATTEMPT)
     assert chat.code(taken, 1, DEAR)["status"] == "committed"
     assert chat.train(taken, 1)["status"] == "ok"
@@ -183,11 +192,11 @@ def test_a_run_that_refuses_what_is_over_budget_keeps_to_that(tmp_path: Path) ->
     chat.propose(taken, IDEA, ATTEMPT)
     with pytest.raises(InputError, match="over budget: "):
         chat.code(taken, 1, DEAR)
-    assert taken.round(1).stage == "prepared"
-    again = Steps.open(taken.run.files.path)  # as after a crash
+    assert Experiment.numbered(taken.run, 1).stage == "prepared"
+    again = ResearchRun.open(taken.run.files.path)  # as after a crash
     with pytest.raises(InputError, match="over budget"):
         chat.code(again, 1, DEAR)
-    assert again.code(again.round(1), DEAR, is_final=True)[0] == "refused"  # nor past the check of an answer
+    assert past_the_check(again, DEAR).status == "refused"  # nor past the check of an answer
     row = chat.record(again, 1)
     assert "over budget: " in row["status_reason"]
     assert (row["status"], row["branch"]) == ("compile_error", None)
@@ -254,13 +263,13 @@ def test_a_handed_out_training_that_is_running_is_waited_for(tmp_path: Path) -> 
     taken = steps(tmp_path, plan(rounds=1, proposer=CHAT))
     chat.propose(taken, IDEA, ATTEMPT)
     chat.code(taken, 1, CODE)
-    lifecycle, started = taken.round(1), threading.Event()
+    experiment, started = Experiment.numbered(taken.run, 1), threading.Event()
 
     def command() -> None:
-        with locked(lifecycle.files.lock):
+        with locked(experiment.files.lock):
             started.set()
             time.sleep(1)
-            fake_runner(lifecycle.hand_out())
+            fake_runner(experiment.hand_out())
 
     def second(_: RunnerConfig) -> RoundMetrics:
         pytest.fail("trained twice")
@@ -268,7 +277,7 @@ def test_a_handed_out_training_that_is_running_is_waited_for(tmp_path: Path) -> 
     running = threading.Thread(target=command)
     running.start()
     assert started.wait(60)
-    answer = chat.train(Steps(taken.run, taken.plan, second), 1)
+    answer = chat.train(ResearchRun(taken.run, taken.plan, second), 1)
     running.join()
     assert answer["status"] == "ok"
 
@@ -288,7 +297,7 @@ def test_a_record_that_was_cut_off_is_finished(tmp_path: Path) -> None:
     chat.code(taken, 1, CODE)
     chat.train(taken, 1)
     chat.analysed(taken, 1, None)
-    taken.round(1).record(verdict="ignore")  # killed before its worktree was removed
+    Experiment.numbered(taken.run, 1).record(verdict="ignore")  # killed before its worktree was removed
     row = chat.record(taken, 1)
     assert not taken.run.journals()
     assert chat.record(taken, 1) == row
@@ -317,8 +326,8 @@ def test_words_that_the_metrics_do_not_support_are_put_right(tmp_path: Path) -> 
 def test_a_run_of_a_chat_goes_on_after_its_folder_was_moved_nowhere_else(tmp_path: Path) -> None:
     taken = steps(tmp_path, plan(rounds=1, proposer=CHAT))
     chat.propose(taken, IDEA, ATTEMPT)
-    shutil.rmtree(taken.round(1).worktree.path)  # somebody tidied up
-    again = Steps.open(tmp_path / "runs" / RUN_ID)
+    shutil.rmtree(Experiment.numbered(taken.run, 1).worktree.path)  # somebody tidied up
+    again = ResearchRun.open(tmp_path / "runs" / RUN_ID)
     assert chat.begin(again)["in_flight"][0]["round_attempt_id"] == ATTEMPT
     assert chat.code(again, 1, CODE)["status"] == "committed"
 
@@ -343,7 +352,7 @@ def test_a_dry_run_of_a_run_that_is_there_shows_its_next_round(
     row = taken.run.history.rows()[-1]
     assert announced["next_hypothesis"] == row["hypothesis"]
     assert announced["next_config"] == row["dsl_config"]
-    flying = taken.propose(IDEA, origin={})
+    flying = taken.propose(Proposal(hypothesis=IDEA.hypothesis))
     in_flight = shown("--rounds", "5")
     assert in_flight["next_round"] == flying.name.round == 4
     assert in_flight["next_hypothesis"] == IDEA.hypothesis
@@ -364,4 +373,4 @@ def test_what_a_run_was_begun_with_stays_and_a_dry_run_changes_nothing(
     assert CliRunner().invoke(main, [*step, "--profile", "prod"]).exit_code == 2
     assert taken.run.files.plan.read_bytes() == before
     assert CliRunner().invoke(main, [*step, "--rounds", "3"]).exit_code == 0
-    assert Steps.open(taken.run.files.path).plan.rounds == 3
+    assert ResearchRun.open(taken.run.files.path).plan.rounds == 3

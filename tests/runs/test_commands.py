@@ -15,9 +15,10 @@ from autoqec.commands import main
 from autoqec.errors import InputError
 from autoqec.runner.schema import RoundMetrics, RunnerConfig
 from autoqec.runs import fork_graph
-from autoqec.runs.experiment import RoundLifecycle
+from autoqec.runs.experiment import Experiment
 from autoqec.runs.replay import replay
-from autoqec.runs.run import Proposal, Run
+from autoqec.runs.run import Run
+from autoqec.search.proposal import Proposal
 
 
 def call(*arguments: str | Path) -> Result:
@@ -58,13 +59,13 @@ def test_the_fork_graph_as_text_json_and_dot(played: Run) -> None:
 
 
 def test_hostile_text_cannot_break_the_dot_file(run: Run) -> None:
-    lifecycle = RoundLifecycle.begin(run, Proposal(hypothesis='"]; evil [label="\\', slug="x"))
+    experiment = Experiment.begin(run, Proposal(hypothesis='"]; evil [label="\\', slug="x"))
     graph = fork_graph.build(run)
     assert graph["nodes"][0]["status"] == "in_flight"
     node = {**graph["nodes"][0], "status": 'a"; b\\'}
     dot = fork_graph.to_dot({**graph, "nodes": [node]})
     assert 'a\\"; b\\\\' in dot
-    lifecycle.abandon("no")
+    experiment.fail("no")
 
 
 def test_the_graph_says_what_became_of_branches(played: Run, checkout: Path) -> None:

@@ -20,17 +20,18 @@ from autoqec.io.validate import load_model
 from autoqec.layout import ExperimentDir
 from autoqec.runner.schema import RoundMetrics, RunnerConfig
 from autoqec.runs.compose import files_at
-from autoqec.runs.experiment import RoundLifecycle
+from autoqec.runs.experiment import Experiment
 from autoqec.runs.mechanisms import from_files
 from autoqec.runs.pointer import read_pointer
 from autoqec.runs.reconcile import reconcile
 from autoqec.runs.repository import Repository, open_checkout
-from autoqec.runs.run import Proposal, Run
+from autoqec.runs.run import Run
 from autoqec.runs.worktrees import Limits
+from autoqec.search.proposal import Proposal
 
 
-def begin(run: Run, slug: str = "x", **proposal: object) -> RoundLifecycle:
-    return RoundLifecycle.begin(run, Proposal(hypothesis=f"try {slug}", slug=slug, **proposal))
+def begin(run: Run, slug: str = "x", **proposal: object) -> Experiment:
+    return Experiment.begin(run, Proposal(hypothesis=f"try {slug}", slug=slug, **proposal))
 
 
 def config_of(run: Run, branch: str) -> PredecoderDSL:
@@ -87,9 +88,9 @@ def test_two_rounds_never_share_a_training_stream(run: Run) -> None:
 
 def test_a_child_inherits_its_parent(run: Run) -> None:
     parent = play(run, "a", changed(neural_bp={"iterations": 6}))
-    lifecycle = begin(run, "b", fork_from=parent["branch"])
-    lifecycle.prepare()
-    row = lifecycle.complete(runner=fake_runner)
+    experiment = begin(run, "b", fork_from=parent["branch"])
+    experiment.prepare()
+    row = experiment.complete(runner=fake_runner)
     assert config_of(run, row["branch"]).neural_bp.iterations == 6
     assert row["parent_ler"] == parent["ler_predecoder"]
     assert run.repository.git.is_ancestor(parent["commit_sha"], row["commit_sha"])
@@ -160,12 +161,12 @@ def test_a_merge_that_is_no_config_is_a_conflict_and_with_edit_may_mend_it(run: 
     )
     b = play(run, "b", changed(neural_bp={"attention_aug": False}), fork_from=attention["branch"])
     parents = [a["branch"], b["branch"]]
-    lifecycle = begin(run, "ab", fork_from=parents, compose_mode="with_edit")
-    assert lifecycle.prepare() is not None
+    experiment = begin(run, "ab", fork_from=parents, compose_mode="with_edit")
+    assert experiment.prepare() is not None
     with pytest.raises(InputError, match="attention_heads"):
-        lifecycle.commit()
-    lifecycle.configure(changed(neural_bp={"attention_aug": True, "attention_heads": 2}))
-    row = lifecycle.complete(runner=fake_runner)
+        experiment.commit()
+    experiment.configure(changed(neural_bp={"attention_aug": True, "attention_heads": 2}))
+    row = experiment.complete(runner=fake_runner)
     assert row["status"] == "ok"
     assert config_of(run, row["branch"]).neural_bp.attention_heads == 2
 
@@ -187,23 +188,23 @@ def test_a_merge_that_is_no_config_is_a_conflict_when_pure(run: Run) -> None:
 
 def test_a_pure_composition_takes_no_edit(run: Run) -> None:
     a, b = play(run, "a", changed(head="mlp_small")), play(run, "b", changed(training={"epochs": 1}))
-    lifecycle = begin(run, "ab", fork_from=[a["branch"], b["branch"]], compose_mode="pure")
-    folder = lifecycle.prepare()
+    experiment = begin(run, "ab", fork_from=[a["branch"], b["branch"]], compose_mode="pure")
+    folder = experiment.prepare()
     with pytest.raises(InputError, match="pure"):
-        lifecycle.configure(CONFIG)
+        experiment.configure(CONFIG)
     (folder / "autoqec" / "decoders" / "modules" / "gnn.py").write_text("EDITED = 1\n")
-    row = lifecycle.complete(runner=never)
+    row = experiment.complete(runner=never)
     assert row["status"] == "compile_error"
     assert "gnn.py (a pure composition is the merge itself)" in row["status_reason"]
 
 
 def test_edited_modules_are_on_the_branch_and_in_the_folder_that_runs(run: Run) -> None:
-    lifecycle = begin(run, "edit")
-    folder = lifecycle.prepare()
+    experiment = begin(run, "edit")
+    folder = experiment.prepare()
     (folder / "autoqec" / "decoders" / "modules" / "new_gnn.py").write_text("NEW = 1\n")
     (folder / "ignored").mkdir()
     (folder / "ignored" / "sitecustomize.py").write_text("raise SystemExit\n")
-    lifecycle.configure(CONFIG, commit_message="A better gnn\n\nwith reasons")
+    experiment.configure(CONFIG, commit_message="A better gnn\n\nwith reasons")
     seen = {}
 
     def runner(config: RunnerConfig) -> RoundMetrics:
@@ -211,7 +212,7 @@ def test_edited_modules_are_on_the_branch_and_in_the_folder_that_runs(run: Run) 
         seen["files"] = {str(path.relative_to(cwd)) for path in cwd.rglob("*") if path.is_file()}
         return fake_runner(config)
 
-    row = lifecycle.complete(runner=runner)
+    row = experiment.complete(runner=runner)
     assert "autoqec/decoders/modules/new_gnn.py" in seen["files"]
     assert not any("sitecustomize" in name for name in seen["files"])
     git = run.repository.git
@@ -234,11 +235,11 @@ OUT_OF_SCOPE = {
 
 @pytest.mark.parametrize("path", OUT_OF_SCOPE)
 def test_a_branch_that_changes_infrastructure_is_not_trained(run: Run, path: str) -> None:
-    lifecycle = begin(run)
-    target = lifecycle.prepare() / path
+    experiment = begin(run)
+    target = experiment.prepare() / path
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_text("x = 1\n")
-    row = lifecycle.complete(CONFIG, runner=never)
+    row = experiment.complete(CONFIG, runner=never)
     assert row["status"] == "compile_error"
     assert OUT_OF_SCOPE[path] in row["status_reason"]
     metrics = metrics_of(run, row)
@@ -252,13 +253,13 @@ def test_a_branch_that_changes_infrastructure_is_not_trained(run: Run, path: str
 
 def test_links_deletions_and_foreign_records_are_out_of_scope(run: Run) -> None:
     parent = play(run, "parent", CONFIG)
-    lifecycle = begin(run, fork_from=parent["branch"])
-    folder = lifecycle.prepare()
+    experiment = begin(run, fork_from=parent["branch"])
+    folder = experiment.prepare()
     (folder / "autoqec" / "runner" / "train.py").unlink()
     (folder / "autoqec" / "decoders" / "modules" / "link.py").symlink_to("/etc/passwd")
     pointer = ExperimentDir(folder).record(run.run_id, 1).pointer
     pointer.write_text(pointer.read_text().replace('"ok"', '"train_error"'))
-    row = lifecycle.complete(CONFIG, runner=never)
+    row = experiment.complete(CONFIG, runner=never)
     for said in (
         "autoqec/runner/train.py",
         "link.py (not a plain file)",
@@ -339,10 +340,10 @@ def test_a_pointer_with_a_gap_is_refused(run: Run) -> None:
 
 
 def test_a_round_without_a_config_can_be_given_up(run: Run, checkout: Path) -> None:
-    lifecycle = begin(run)
-    lifecycle.prepare()
-    lifecycle.abandon("the coder's answer was no config three times")
-    row = lifecycle.complete()
+    experiment = begin(run)
+    experiment.prepare()
+    experiment.fail("the coder's answer was no config three times")
+    row = experiment.complete()
     assert (row["status"], row["branch"], row["commit_sha"]) == ("compile_error", None, None)
     assert not run.repository.git.refs("refs/heads/exp/")
     assert not list((checkout / ".worktrees").iterdir())
@@ -353,11 +354,11 @@ def metrics_of(run: Run, row: dict) -> RoundMetrics:
 
 
 def test_a_round_that_was_given_up_has_metrics_with_its_reason(run: Run) -> None:
-    lifecycle = begin(run)
-    lifecycle.prepare()
-    lifecycle.abandon("config: neural_bp.iterations: 0 is too few")
+    experiment = begin(run)
+    experiment.prepare()
+    experiment.fail("config: neural_bp.iterations: 0 is too few")
     metrics = metrics_of(run, {"round": 1})  # before it is recorded, too
-    row = lifecycle.complete()
+    row = experiment.complete()
     assert metrics == metrics_of(run, row)
     assert (metrics.status, metrics.status_reason) == ("compile_error", row["status_reason"])
     assert (metrics.round_attempt_id, metrics.fork_from) == (row["round_attempt_id"], "baseline")
@@ -376,22 +377,22 @@ def test_a_compose_conflict_has_metrics_with_its_files(run: Run) -> None:
 
 
 def test_a_round_that_was_killed_while_it_ended_has_metrics_all_the_same(run: Run) -> None:
-    lifecycle = begin(run)
-    lifecycle.prepare()
-    lifecycle.abandon("no config")
+    experiment = begin(run)
+    experiment.prepare()
+    experiment.fail("no config")
     run.files.round(1).metrics.unlink()
     reconcile(run)
     assert metrics_of(run, {"round": 1}).status_reason == "no config"
 
 
 def test_what_a_coder_committed_is_kept_when_the_round_is_given_up(run: Run) -> None:
-    lifecycle = begin(run)
-    folder = lifecycle.prepare()
+    experiment = begin(run)
+    folder = experiment.prepare()
     (folder / "autoqec" / "decoders" / "modules" / "idea.py").write_text("IDEA = 1\n")
     user_git(folder, "add", "-A")
     user_git(folder, "commit", "-q", "-m", "by the coder")
-    lifecycle.abandon("no config")
-    lifecycle.complete()
+    experiment.fail("no config")
+    experiment.complete()
     report = reconcile(run)
     assert [kind for kind, _ in report.actions] == ["quarantine_branch"]
     kept = f"quarantine/{run.run_id}/01-x"
@@ -400,19 +401,19 @@ def test_what_a_coder_committed_is_kept_when_the_round_is_given_up(run: Run) -> 
 
 
 def test_an_invalid_config_is_refused_before_anything_is_committed(run: Run) -> None:
-    lifecycle = begin(run)
-    lifecycle.prepare()
+    experiment = begin(run)
+    experiment.prepare()
     with pytest.raises(InputError, match="iterations"):
-        lifecycle.configure(changed(neural_bp={"iterations": 0}))
-    assert run.repository.git.branch(lifecycle.name.branch) == run.info.base_commit
+        experiment.configure(changed(neural_bp={"iterations": 0}))
+    assert run.repository.git.branch(experiment.name.branch) == run.info.base_commit
 
 
 def test_steps_can_be_called_twice_and_by_another_process(run: Run) -> None:
-    proposal = Proposal(hypothesis="h", slug="x")
+    proposal = Proposal(hypothesis="h", slug="x", round_attempt_id="once")
     for _ in range(2):
-        assert RoundLifecycle.begin(run, proposal).name.round == 1
+        assert Experiment.begin(run, proposal).name.round == 1
     again = Run.open(run.files.path)
-    (lifecycle,) = RoundLifecycle.in_flight(again)
+    (experiment,) = Experiment.in_flight(again)
     trained: list[str] = []
 
     def runner(config: RunnerConfig) -> RoundMetrics:
@@ -423,24 +424,24 @@ def test_steps_can_be_called_twice_and_by_another_process(run: Run) -> None:
         (lambda life: life.prepare(), "prepared"),
         (lambda life: life.configure(CONFIG), "prepared"),
         (lambda life: life.commit(), "committed"),
-        (lambda life: life.train(runner), "trained"),
-        (lambda life: life.point(), "pointed"),
+        (lambda life: life.train(runner), "pointed"),
+        (lambda life: life.write_pointer(), "pointed"),
         (lambda life: life.record(verdict="candidate"), "recorded"),
     ):
         for _ in range(2):
-            (lifecycle,) = RoundLifecycle.in_flight(Run.open(run.files.path))
-            step(lifecycle)
-        assert lifecycle.stage == stage
-    lifecycle.close()
+            (experiment,) = Experiment.in_flight(Run.open(run.files.path))
+            step(experiment)
+        assert experiment.stage == stage
+    experiment.close()
     assert len(trained) == 1
     assert len(run.history.rows()) == 1
     with pytest.raises(InputError, match="recorded already"):
-        RoundLifecycle.begin(run, proposal)
+        Experiment.begin(run, proposal)
 
 
 def test_steps_out_of_order_say_what_is_missing(run: Run) -> None:
-    lifecycle = begin(run)
-    for step in (lifecycle.point, lifecycle.record, lifecycle.close):
+    experiment = begin(run)
+    for step in (experiment.write_pointer, experiment.record, experiment.close):
         with pytest.raises(AutoQECError, match="round 1"):
             step()
 
@@ -466,7 +467,7 @@ def test_a_name_that_is_taken_halts(run: Run, checkout: Path) -> None:
     folder = checkout / ".worktrees" / f"exp-{run.run_id}-03-y"
     folder.mkdir(parents=True)
     (folder / "mine.txt").write_text("precious")
-    with pytest.raises(InputError, match="is there already"):
+    with pytest.raises(InputError, match="already exists"):
         begin(run, "y")
     assert (folder / "mine.txt").read_text() == "precious"
 
@@ -519,30 +520,29 @@ def test_an_environment_that_changed_in_mid_run_is_refused(
     run = Run.create(tmp_path / "w2", str(env), repository, limits=Limits(min_free_gb=0.0))
     assert play(run, "a", CONFIG)["status"] == "ok"
     env.write_text(env.read_text().replace("1e-3, 5e-3", "2e-3, 5e-3"))
-    with pytest.raises(InputError, match="changed since the run began"):
+    with pytest.raises(InputError, match="changed since the run started"):
         play(run, "b", CONFIG)
 
 
 def _report(**fields: object) -> VerifyReport:
     return VerifyReport(
-        verdict="VERIFIED", ler_holdout=0.01, ler_holdout_ci=(0.009, 0.011), delta_ler_holdout=0.01, ler_shuffled=0.02,
+        verdict="FAILED", ler_holdout=0.01, ler_holdout_ci=(0.009, 0.011), delta_ler_holdout=0.01, ler_shuffled=0.02,
         ablation_sanity_ok=True, holdout_seeds_used=[9000], seed_leakage_check_ok=True, notes="", **fields,
     )  # fmt: skip
 
 
-def test_a_report_has_to_speak_of_the_round_and_a_composition_needs_a_bundle(run: Run) -> None:
+def test_a_report_has_to_be_about_the_round_and_a_composition_needs_a_bundle(run: Run) -> None:
     a, b = play(run, "a", changed(head="mlp_small")), play(run, "b", changed(training={"epochs": 1}))
-    lifecycle = begin(run, "ab", fork_from=[a["branch"], b["branch"]], compose_mode="pure")
-    lifecycle.train(fake_runner)
-    lifecycle.point()
-    with pytest.raises(InputError, match="speaks of"):
-        lifecycle.record(
+    experiment = begin(run, "ab", fork_from=[a["branch"], b["branch"]], compose_mode="pure")
+    experiment.train(fake_runner)
+    with pytest.raises(InputError, match="is about"):
+        experiment.record(
             report=_report(branch=a["branch"], commit_sha=a["commit_sha"], paired_eval_bundle_id="b")
         )
-    own = {"branch": lifecycle.name.branch, "commit_sha": lifecycle.journal.commit_sha}
+    own = {"branch": experiment.name.branch, "commit_sha": experiment.journal.commit_sha}
     with pytest.raises(InputError, match="bundle"):
-        lifecycle.record(report=_report(**own))
-    assert lifecycle.record(report=_report(**own, paired_eval_bundle_id="b"))["verdict"] == "VERIFIED"
+        experiment.record(report=_report(**own))
+    assert experiment.record(report=_report(**own, paired_eval_bundle_id="b"))["verdict"] == "FAILED"
 
 
 def test_the_clock_may_go_backwards(
@@ -587,14 +587,14 @@ def mount(tmp_path: Path) -> Iterator[Path]:
 def test_a_full_disk_stops_the_round_and_space_lets_it_go_on(mount: Path, repository: Repository) -> None:
     run = make_run(mount, repository)
     play(run, "a", changed(head="mlp_small"))
-    lifecycle = begin(run, "b")
+    experiment = begin(run, "b")
     filler = mount / "filler"
     free = shutil.disk_usage(mount).free
     filler.write_bytes(b"x" * free)
     with pytest.raises((AutoQECError, OSError)):
-        lifecycle.complete(CONFIG, runner=fake_runner)
+        experiment.complete(CONFIG, runner=fake_runner)
     filler.unlink()
-    (again,) = RoundLifecycle.in_flight(Run.open(run.files.path))
+    (again,) = Experiment.in_flight(Run.open(run.files.path))
     assert again.complete(CONFIG, runner=fake_runner)["status"] == "ok"
     assert [row["round"] for row in run.history.rows()] == [1, 2]
 

@@ -16,20 +16,16 @@ from offline_world import plan, play, steps, without_times
 from tiny_runs import user_git
 
 from autoqec.agents.failures import RoleFailure
-from autoqec.agents.schemas import CoderResponse, IdeatorResponse
 from autoqec.commands import main
 from autoqec.errors import AutoQECError
 from autoqec.eval.pareto import ParetoRow, admit
 from autoqec.layout import ExperimentDir, RoundDir
-from autoqec.runs.experiment import RoundLifecycle
+from autoqec.runs.experiment import Experiment
 from autoqec.runs.history import FOLLOW_UPS
-from autoqec.runs.loop import Paused
 from autoqec.runs.pointer import read_pointer
-from autoqec.runs.proposer_adapters import Code, Idea
-from autoqec.runs.research_run import NO_HYPOTHESIS
-from autoqec.runs.run import Proposal
+from autoqec.runs.research_run import NO_HYPOTHESIS, Paused
 from autoqec.search.analyst import Analysis, analyse
-from autoqec.search.proposal import RoundContext
+from autoqec.search.proposal import Proposal, RoundContext, short_name
 
 CONFIG = {
     "type": "neural_bp",
@@ -40,7 +36,7 @@ CONFIG = {
 
 
 class Script:
-    """An author that says what a test wants. Each line: a hypothesis, a config or a failure, and a file it edits."""
+    """A proposer that says what a test wants. Each line: a hypothesis, a config or a failure, and a file it edits."""
 
     name = "script"
 
@@ -50,27 +46,26 @@ class Script:
     def _line(self, context: RoundContext) -> dict:
         return self._lines[(context.round - 1) % len(self._lines)]
 
-    def ideate(self, context: RoundContext) -> Idea:
+    def propose(self, context: RoundContext) -> Proposal:
         line = self._line(context)
         if "no_idea" in line:
             raise line["no_idea"]
-        said = IdeatorResponse(
+        return Proposal(
             hypothesis=line.get("hypothesis", f"idea {context.round}"),
-            expected_delta_ler=0.0,
             expected_cost_s=1,
             rationale="because",
             fork_from=line.get("fork_from", "baseline"),
             compose_mode=line.get("compose_mode"),
+            origin={"proposer": self.name},
         )
-        return Idea(said, {"proposer": self.name})
 
-    def code(self, context: RoundContext, said: IdeatorResponse, worktree: Path) -> Code:
+    def code(self, context: RoundContext, proposal: Proposal, worktree: Path) -> Proposal:
         line = self._line(context)
         if "no_code" in line:
             raise line["no_code"]
         if edit := line.get("edit"):
             (worktree / edit).write_text("CHANGED = True\n")
-        return Code(CoderResponse(dsl_config=line["config"], tier="1", rationale="so"), {"coder": None})
+        return proposal.with_code(line["config"], rationale="so", coder=None)
 
     def analyse(self, context: RoundContext, row: dict, files: RoundDir) -> Analysis:
         return analyse(row, context.pareto)
@@ -249,7 +244,7 @@ def test_a_failure_that_was_noted_before_a_kill_is_recorded_after_it(tmp_path: P
     taken = steps(tmp_path, plan(rounds=1))
     said = {"role": "ideator", "kind": "refusal", "reason": "it will not"}
     proposal = Proposal(hypothesis=NO_HYPOTHESIS, slug="no-ideator", details={"role_failure": said})
-    RoundLifecycle.begin(taken.run, proposal)
+    Experiment.begin(taken.run, proposal)
     taken, outcome = play(tmp_path, plan(rounds=1), Script({"config": changed(5)}))
     (row,) = taken.run.history.rows()
     assert outcome.rounds == 1
@@ -259,8 +254,8 @@ def test_a_failure_that_was_noted_before_a_kill_is_recorded_after_it(tmp_path: P
 
 def test_what_a_killed_coder_left_half_edited_is_not_committed(tmp_path: Path) -> None:
     taken = steps(tmp_path, plan(rounds=1))
-    idea = IdeatorResponse(hypothesis="shorter", expected_delta_ler=0.0, expected_cost_s=1, rationale="cheap")
-    worktree = taken.propose(idea, origin={}).worktree.path
+    idea = Proposal(hypothesis="shorter", expected_cost_s=1, rationale="cheap")
+    worktree = taken.propose(idea).worktree.path
     (worktree / "autoqec/decoders/modules/half.py").write_text("def half(")
     taken, _ = play(tmp_path, plan(rounds=1), Script({"config": changed(5)}))
     (row,) = taken.run.history.rows()
@@ -268,11 +263,34 @@ def test_what_a_killed_coder_left_half_edited_is_not_committed(tmp_path: Path) -
     assert taken.run.repository.git.file_at(row["commit_sha"], "autoqec/decoders/modules/half.py") is None
 
 
+def test_the_journal_of_an_older_program_is_resumed(tmp_path: Path) -> None:
+    """Its idea names the parent in short, and its config has only the options that the Coder wrote."""
+    taken, _ = play(tmp_path, plan(rounds=1), Script({"config": changed(5)}))
+    parent = taken.run.history.rows()[0]["branch"]
+    journal = taken.run.files.journal(
+        taken.propose(Proposal(hypothesis="longer", fork_from=parent)).name.round
+    )
+    data = json.loads(journal.read_text())
+    idea = {
+        "hypothesis": "longer", "expected_delta_ler": 0.0, "expected_cost_s": 1, "rationale": "more", "dsl_hint": None,
+        "fork_from": short_name(parent), "compose_mode": None,
+    }  # fmt: skip
+    coder = {"dsl_config": changed(9), "tier": "1", "rationale": "so", "commit_message": ""}
+    data["details"] = {"idea": idea, "coder": coder, "origin": {"proposer": "llm"}}
+    journal.write_text(json.dumps(data))
+    taken, _ = play(tmp_path, plan(rounds=2), Script({}))  # which has no config
+    row = taken.run.history.rows()[1]
+    assert (row["status"], row["fork_from"], row["idea"]) == ("ok", parent, idea)
+    assert row["dsl_config"]["neural_bp"]["iterations"] == 9
+    assert row["coder"] == {"tier": "1", "rationale": "so", "commit_message": None}
+    assert row["origin"] == {"proposer": "llm"}
+
+
 def test_rest_between_two_processes_is_not_in_the_budget(tmp_path: Path) -> None:
     wanted = plan(rounds=1, budget_minutes=30)
     taken = steps(tmp_path, wanted)
-    idea = IdeatorResponse(hypothesis="shorter", expected_delta_ler=0.0, expected_cost_s=1, rationale="cheap")
-    journal = taken.run.files.journal(taken.propose(idea, origin={}).name.round)
+    idea = Proposal(hypothesis="shorter", expected_cost_s=1, rationale="cheap")
+    journal = taken.run.files.journal(taken.propose(idea).name.round)
     hours_ago = time.time() - 5 * 3600
     data = json.loads(journal.read_text())
     data["started_at"] = datetime.fromtimestamp(hours_ago, UTC).isoformat()
@@ -305,20 +323,19 @@ def test_a_merge_over_budget_is_refused_where_the_run_refuses_that(tmp_path: Pat
     facts = taken.now.facts
     tight = facts.spec.constraints.model_copy(update={"latency_flops_budget": 1})
     taken.now.facts = replace(facts, spec=facts.spec.model_copy(update={"constraints": tight}))
-    idea = IdeatorResponse(
+    idea = Proposal(
         hypothesis="both",
-        expected_delta_ler=0.0,
         expected_cost_s=1,
         rationale="more",
         fork_from=[row["branch"] for row in taken.run.history.rows()],
         compose_mode="pure",
     )
-    lifecycle = taken.propose(idea, origin={})
-    assert not lifecycle.is_over, lifecycle.journal.row
-    status, reason = taken.commit(lifecycle)
+    experiment = taken.propose(idea)
+    assert not experiment.is_over, experiment.journal.row
+    status, reason = experiment.code(experiment.proposal, taken.now.context(3))
     assert status == "refused"
     assert "over budget: flops_per_syndrome" in (reason or "")
-    assert taken.record(lifecycle)["branch"] is None
+    assert taken.record(experiment)["branch"] is None
 
 
 def test_a_time_budget_ends_the_run(tmp_path: Path) -> None:

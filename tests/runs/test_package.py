@@ -14,13 +14,14 @@ from tiny_runs import CONFIG, changed, make_run, play
 
 from autoqec.errors import InputError
 from autoqec.runs import tar_archive as archive_module
-from autoqec.runs.experiment import RoundLifecycle
+from autoqec.runs.experiment import Experiment
 from autoqec.runs.package import package_run
 from autoqec.runs.package_check import check_package, opened
 from autoqec.runs.repository import Repository
-from autoqec.runs.run import Proposal, Run
+from autoqec.runs.run import Run
 from autoqec.runs.tar_archive import pack, unpack
 from autoqec.runs.worktrees import Limits
+from autoqec.search.proposal import Proposal
 
 
 @pytest.fixture
@@ -65,7 +66,7 @@ def _members(path: Path) -> dict[str, bytes]:
 
 
 def test_a_run_in_flight_is_not_packed(run: Run, tmp_path: Path) -> None:
-    RoundLifecycle.begin(run, Proposal(hypothesis="h", slug="x"))
+    Experiment.begin(run, Proposal(hypothesis="h", slug="x"))
     with pytest.raises(InputError, match="in flight"):
         package_run(run, tmp_path / "p.tar.gz")
     assert not (tmp_path / "p.tar.gz").exists()

@@ -11,15 +11,16 @@ from tiny_runs import changed
 from autoqec.decoders.dsl_schema import PredecoderDSL
 from autoqec.envs.load import builtin_folder, load_env
 from autoqec.eval.verify import VerifyOptions, verify_together
-from autoqec.runs.experiment import RoundLifecycle
+from autoqec.runs.experiment import Experiment
 from autoqec.runs.package import package_run
 from autoqec.runs.package_check import check_package
 from autoqec.runs.replay import replay
 from autoqec.runs.repository import open_workspace
-from autoqec.runs.run import Proposal, Run
+from autoqec.runs.run import Run
 from autoqec.runs.worktree_runner import SubprocessRunner
 from autoqec.runs.worktrees import Limits
 from autoqec.sandbox.tiers import strongest
+from autoqec.search.proposal import Proposal
 
 RECIPE = {"epochs": 1, "loss": "bce", "batch_size": 128}
 
@@ -46,8 +47,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 
 def train(run: Run, slug: str, config: dict | None = None, **proposal: object) -> dict:
-    lifecycle = RoundLifecycle.begin(run, Proposal(hypothesis=slug, slug=slug, **proposal))
-    return lifecycle.complete(config, runner=SubprocessRunner(wall_clock_s=600))
+    experiment = Experiment.begin(run, Proposal(hypothesis=slug, slug=slug, **proposal))
+    return experiment.complete(config, runner=SubprocessRunner(wall_clock_s=600))
 
 
 @pytest.fixture(scope="module")
@@ -107,17 +108,17 @@ def test_the_code_of_the_branch_runs_without_the_secrets_of_this_process(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SOME_API_KEY", "sesame")
-    lifecycle = RoundLifecycle.begin(run, Proposal(hypothesis="edit", slug="edit"))
-    module = lifecycle.prepare() / "autoqec" / "decoders" / "modules" / "predecoders.py"
+    experiment = Experiment.begin(run, Proposal(hypothesis="edit", slug="edit"))
+    module = experiment.prepare() / "autoqec" / "decoders" / "modules" / "predecoders.py"
     spy = (
         "import os\nfrom autoqec.errors import InputError\n"
         "raise InputError(f'edited module in {os.getcwd()} sees {sorted(os.environ)}')\n"
     )
     module.write_text(module.read_text() + spy)
-    row = lifecycle.complete(changed(training={"epochs": 0}), runner=SubprocessRunner(wall_clock_s=300))
+    row = experiment.complete(changed(training={"epochs": 0}), runner=SubprocessRunner(wall_clock_s=300))
     output = (row["status_reason"] or "") + (run.files.round(row["round"]).output.read_text())
     assert row["status"] in ("compile_error", "train_error")
-    assert f"edited module in {lifecycle.worktree.path} sees" in output
+    assert f"edited module in {experiment.worktree.path} sees" in output
     assert "'PATH'" in output
     assert "SOME_API_KEY" not in output
     assert "AUTOQEC_CRASH" not in output
@@ -125,8 +126,8 @@ def test_the_code_of_the_branch_runs_without_the_secrets_of_this_process(
 
 @pytest.mark.runs
 def test_a_round_past_its_deadline_is_killed_whole_and_has_metrics(run: Run) -> None:
-    lifecycle = RoundLifecycle.begin(run, Proposal(hypothesis="slow", slug="slow"))
-    row = lifecycle.complete(changed(training=RECIPE), runner=SubprocessRunner(wall_clock_s=1, grace_s=0))
+    experiment = Experiment.begin(run, Proposal(hypothesis="slow", slug="slow"))
+    row = experiment.complete(changed(training=RECIPE), runner=SubprocessRunner(wall_clock_s=1, grace_s=0))
     assert row["status"] == "killed_by_safety"
     metrics = json.loads(run.files.round(row["round"]).metrics.read_text())
     assert metrics["status"] == "killed_by_safety"

@@ -13,9 +13,10 @@ from tiny_runs import CONFIG, changed, fake_runner, play, user_git
 from autoqec.errors import AutoQECError
 from autoqec.layout import ExperimentDir
 from autoqec.runs import stale_locks
-from autoqec.runs.experiment import RoundLifecycle
+from autoqec.runs.experiment import Experiment
 from autoqec.runs.reconcile import Report, reconcile
-from autoqec.runs.run import Proposal, Run
+from autoqec.runs.run import Run
+from autoqec.search.proposal import Proposal
 
 
 @pytest.fixture(autouse=True)
@@ -49,8 +50,8 @@ def kinds(report: Report) -> list[str]:
     return [kind for kind, _ in report.actions]
 
 
-def begin(run: Run, slug: str = "x") -> RoundLifecycle:
-    return RoundLifecycle.begin(run, Proposal(hypothesis="h", slug=slug))
+def begin(run: Run, slug: str = "x") -> Experiment:
+    return Experiment.begin(run, Proposal(hypothesis="h", slug=slug))
 
 
 def branches(run: Run) -> set[str]:
@@ -284,8 +285,8 @@ def test_rounds_in_flight_are_no_drift_and_go_on(run: Run, checkout: Path) -> No
     report = settled(run)
     assert report.actions == []
     assert report.in_flight == ["round 1 (prepared)", "round 2 (committed)"]
-    for lifecycle in RoundLifecycle.in_flight(run):
-        assert lifecycle.complete(CONFIG, runner=fake_runner)["status"] == "ok"
+    for experiment in Experiment.in_flight(run):
+        assert experiment.complete(CONFIG, runner=fake_runner)["status"] == "ok"
 
 
 def test_a_branch_deleted_while_its_round_is_in_flight_comes_back(run: Run, checkout: Path) -> None:
@@ -294,22 +295,21 @@ def test_a_branch_deleted_while_its_round_is_in_flight_comes_back(run: Run, chec
     late.prepare()
     late.configure(CONFIG)
     sha = late.commit()
-    for lifecycle in (early, late):
-        lifecycle.worktree.remove()
-        user_git(checkout, "branch", "-D", lifecycle.name.branch)
+    for experiment in (early, late):
+        experiment.worktree.remove()
+        user_git(checkout, "branch", "-D", experiment.name.branch)
     assert kinds(settled(run)) == ["restore_branch"]
     assert run.repository.git.branch(late.name.branch) == sha
-    for lifecycle in RoundLifecycle.in_flight(run):
-        assert lifecycle.complete(CONFIG, runner=fake_runner)["status"] == "ok"
+    for experiment in Experiment.in_flight(run):
+        assert experiment.complete(CONFIG, runner=fake_runner)["status"] == "ok"
 
 
 def test_a_recorded_round_that_was_not_closed_is_closed(run: Run, checkout: Path) -> None:
-    lifecycle = begin(run)
-    lifecycle.prepare()
-    lifecycle.configure(CONFIG)
-    lifecycle.train(fake_runner)
-    lifecycle.point()
-    lifecycle.record()
+    experiment = begin(run)
+    experiment.prepare()
+    experiment.configure(CONFIG)
+    experiment.train(fake_runner)
+    experiment.record()
     assert kinds(settled(run)) == ["close_round"]
     assert not run.journals()
     assert not list((checkout / ".worktrees").iterdir())
@@ -318,7 +318,7 @@ def test_a_recorded_round_that_was_not_closed_is_closed(run: Run, checkout: Path
 def test_a_conflict_that_was_not_recorded_is_recorded(run: Run, checkout: Path) -> None:
     parents = [play(run, f"p{n}", changed(neural_bp={"iterations": n}))["branch"] for n in (6, 9)]
     proposal = Proposal(hypothesis="h", slug="x", fork_from=parents, compose_mode="pure")
-    assert RoundLifecycle.begin(run, proposal).prepare() is None
+    assert Experiment.begin(run, proposal).prepare() is None
     report = reconcile(run)
     assert kinds(report) == ["record_round", "close_round"]
     assert run.history.rows()[-1]["status"] == "compose_conflict"

@@ -14,7 +14,7 @@ from tiny_runs import user_git
 from autoqec.commands import main
 from autoqec.runs import chat
 from autoqec.runs.plan import CHAT
-from autoqec.runs.research_run import Steps
+from autoqec.runs.research_run import ResearchRun
 
 WORKTREE = ("status", "branch", "commit_sha", "round_attempt_id")
 
@@ -23,7 +23,7 @@ def call(*arguments: object) -> Result:
     return CliRunner().invoke(main, [str(argument) for argument in arguments])
 
 
-def sparse(taken: Steps, *kept: str) -> list[dict[str, Any]]:
+def sparse(taken: ResearchRun, *kept: str) -> list[dict[str, Any]]:
     """Leaves the run's history with these fields only."""
     history = taken.run.files.history
     rows = [json.loads(line) for line in history.read_text().splitlines()]
@@ -33,12 +33,12 @@ def sparse(taken: Steps, *kept: str) -> list[dict[str, Any]]:
 
 
 @pytest.fixture
-def taken(tmp_path: Path) -> Steps:
+def taken(tmp_path: Path) -> ResearchRun:
     return play(tmp_path, plan(rounds=2))[0]
 
 
 def test_the_deleted_branch_of_a_sparse_row_is_noted_and_the_run_goes_on(
-    taken: Steps, tmp_path: Path
+    taken: ResearchRun, tmp_path: Path
 ) -> None:
     first, _ = sparse(taken, *WORKTREE)
     user_git(tmp_path / "checkout", "branch", "-D", first["branch"])
@@ -55,7 +55,7 @@ def test_the_deleted_branch_of_a_sparse_row_is_noted_and_the_run_goes_on(
     assert (outcome.rounds, again.run.history.rows()[-1]["round"]) == (3, 3)
 
 
-def test_a_row_that_names_no_attempt_gets_a_follow_up_of_its_own(taken: Steps, tmp_path: Path) -> None:
+def test_a_row_that_names_no_attempt_gets_a_follow_up_of_its_own(taken: ResearchRun, tmp_path: Path) -> None:
     first, _ = sparse(taken, "status", "branch")
     user_git(tmp_path / "checkout", "branch", "-D", first["branch"])
     assert call("reconcile", taken.run.files.path).exit_code == 0
@@ -69,7 +69,7 @@ def test_a_row_that_names_no_attempt_gets_a_follow_up_of_its_own(taken: Steps, t
     "kept",
     [("status",), WORKTREE, (*WORKTREE, "delta_ler", "ler_plain_classical"), (*WORKTREE, "dsl_config")],
 )
-def test_every_command_reads_sparse_rows(taken: Steps, tmp_path: Path, kept: tuple[str, ...]) -> None:
+def test_every_command_reads_sparse_rows(taken: ResearchRun, tmp_path: Path, kept: tuple[str, ...]) -> None:
     sparse(taken, *kept)
     folder, archive = taken.run.files.path, tmp_path / "run.tar.gz"
     for arguments in (
@@ -89,7 +89,9 @@ def test_every_command_reads_sparse_rows(taken: Steps, tmp_path: Path, kept: tup
     assert play(tmp_path, plan(rounds=3))[1].rounds == 3
 
 
-def test_the_rounds_of_sparse_rows_have_the_numbers_of_their_branches(taken: Steps, tmp_path: Path) -> None:
+def test_the_rounds_of_sparse_rows_have_the_numbers_of_their_branches(
+    taken: ResearchRun, tmp_path: Path
+) -> None:
     first, _ = sparse(taken, *WORKTREE)
     folder = taken.run.files.path
     assert [one["round"] for one in json.loads(call("review", folder, "--json").stdout)["rounds"]] == [1, 2]
@@ -100,13 +102,13 @@ def test_the_rounds_of_sparse_rows_have_the_numbers_of_their_branches(taken: Ste
     assert over["round_dir"].endswith("round_1")
 
 
-def test_history_json_is_history_jsonl(taken: Steps) -> None:
+def test_history_json_is_history_jsonl(taken: ResearchRun) -> None:
     rows = sparse(taken, *WORKTREE)
     assert call("reconcile", taken.run.files.path).exit_code == 0
     assert json.loads(taken.run.files.history_array.read_text()) == rows
 
 
-def test_a_row_without_a_status_is_damage_and_says_where(taken: Steps) -> None:
+def test_a_row_without_a_status_is_damage_and_says_where(taken: ResearchRun) -> None:
     sparse(taken, "branch")
     done = call("reconcile", taken.run.files.path)
     assert done.exit_code == 2

@@ -13,10 +13,11 @@ from autoqec.decoders.dsl_schema import PredecoderDSL
 from autoqec.io.hashing import sha256_json
 from autoqec.layout import RoundDir
 from autoqec.runner.schema import RoundMetrics, RunnerConfig
-from autoqec.runs.experiment import RoundLifecycle
+from autoqec.runs.experiment import Experiment
 from autoqec.runs.repository import Repository
-from autoqec.runs.run import Proposal, Run
+from autoqec.runs.run import Run
 from autoqec.runs.worktrees import Limits
+from autoqec.search.proposal import Proposal
 
 CONFIG: dict[str, Any] = {
     "type": "neural_bp",
@@ -105,5 +106,5 @@ def changed(**options: Any) -> dict[str, Any]:
 
 def play(run: Run, slug: str, config: dict[str, Any] | None = None, **proposal: Any) -> dict[str, Any]:
     """One whole round with the fake runner; its history row."""
-    lifecycle = RoundLifecycle.begin(run, Proposal(hypothesis=f"try {slug}", slug=slug, **proposal))
-    return lifecycle.complete(config, runner=fake_runner)
+    experiment = Experiment.begin(run, Proposal(hypothesis=f"try {slug}", slug=slug, **proposal))
+    return experiment.complete(config, runner=fake_runner)
