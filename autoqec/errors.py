@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 ERROR_JSON = "AUTOQEC_ERROR_JSON"
@@ -45,6 +46,16 @@ class AutoQECError(Exception):
     def __str__(self) -> str:
         place = f"{self.where}: " if self.where else ""
         return f"{place}{self.what}" + (f"\n  hint: {self.hint}" if self.hint else "")
+
+    def __reduce__(self) -> tuple[Callable[..., AutoQECError], tuple[Any, ...]]:
+        """Errors travel between processes whole, whatever arguments a subclass takes."""
+        return _restored, (type(self), self.args, self.__dict__)
+
+
+def _restored(kind: type[AutoQECError], args: tuple[Any, ...], fields: dict[str, Any]) -> AutoQECError:
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(fields)
+    return error
 
 
 class InputError(AutoQECError):

@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from autoqec.errors import AutoQECError
-from autoqec.eval.verifier_worker import Task, WorkerSetup, rebuilt
+from autoqec.eval.verifier_worker import Task, WorkerSetup
 from autoqec.io.child_env import ONE_THREAD
 from autoqec.io.cores import available_cores
 from autoqec.io.scratch import scratch_folder
@@ -79,7 +79,7 @@ class VerifierPool:
                         hint="was the machine out of memory?",
                     ) from None
                 if not good:
-                    raise rebuilt(result)
+                    raise result
                 index = busy.pop(connection)
                 idle.append(connection)
                 yield index, result

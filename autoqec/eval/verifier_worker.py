@@ -28,7 +28,7 @@ from autoqec.envs.environment import Environment
 from autoqec.envs.packing import pack, unpack, width
 from autoqec.envs.problem import U8, DecodingProblem
 from autoqec.envs.schema import EnvSpec
-from autoqec.errors import AutoQECError, InputError, UnavailableError
+from autoqec.errors import AutoQECError
 from autoqec.sandbox.confined import Refused, WorkerDied
 from autoqec.sandbox.tiers import TIERS
 from autoqec.sandbox.worker import HeldModel, ModelWorker
@@ -252,19 +252,10 @@ def timed(worker: ModelWorker, held: HeldModel, detectors: U8) -> tuple[npt.NDAr
     return raw, time.perf_counter() - start
 
 
-_ERRORS = {kind.__name__: kind for kind in (AutoQECError, InputError, UnavailableError, Refused, WorkerDied)}
-
-
-def _parts(error: Exception) -> tuple[str, str, str | None, str | None]:
-    if isinstance(error, AutoQECError) and type(error).__name__ in _ERRORS:
-        return type(error).__name__, error.what, error.where, error.hint
-    return "AutoQECError", "".join(traceback.format_exception(error)).strip(), "verify", None
-
-
-def rebuilt(parts: tuple[str, str, str | None, str | None]) -> AutoQECError:
-    """The error that a task raised in a worker."""
-    kind, what, where, hint = parts
-    return _ERRORS[kind](what, where=where, hint=hint)
+def _readable(error: Exception) -> AutoQECError:
+    if isinstance(error, AutoQECError):
+        return error
+    return AutoQECError("".join(traceback.format_exception(error)).strip(), where="verify")
 
 
 def main() -> None:
@@ -278,7 +269,7 @@ def main() -> None:
             try:
                 connection.send((True, task.run(verifier)))
             except Exception as error:
-                connection.send((False, _parts(error)))
+                connection.send((False, _readable(error)))
     except (EOFError, BrokenPipeError, ConnectionResetError):
         pass
     finally:
