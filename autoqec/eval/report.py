@@ -168,11 +168,13 @@ def _baselines(verification: VerificationState, evaluation: Evaluation, p: float
     names = {
         choice.name: unavailable(choice, verification.problems[p]) for choice in evaluation.other_choices()
     }
-    names |= dict.fromkeys((at_order(verification.key, order) for order in evaluation.other_orders()), None)
-    for name, reason in names.items():
-        shown = name.replace(verification.model(), "predecoder")
+    own = [at_order(verification.key, order) for order in evaluation.other_orders()]
+    for name in (*names, *own):
+        reason, is_candidate = names.get(name), name in own
+        shown = name.replace(verification.model(), "predecoder") if is_candidate else name
         if reason is not None or not verification.tally.has(p, name):
-            rows.append(BaselineRow(p=p, name=shown, shots=0, note=reason or "not in this bundle"))
+            note = reason or "not in this bundle"
+            rows.append(BaselineRow(p=p, name=shown, shots=0, note=note, is_candidate=is_candidate))
             continue
         table = verification.tally.table(p, name, verification.model())
         level = verification.env.spec.eval_protocol.interval_level
@@ -188,6 +190,7 @@ def _baselines(verification: VerificationState, evaluation: Evaluation, p: float
                 delta_ci=paired_difference(table.b, table.c, table.shots, level),
                 us_per_shot=1e6 * sum(verification.tally.seconds(p, name)) / table.shots,
                 note=f"slow: {verification.options.baseline_seconds:g} s of one core" if cut else None,
+                is_candidate=is_candidate,
             )
         )
     return rows
@@ -203,11 +206,7 @@ def _strongest(head: PairedRow, baselines: Sequence[BaselineRow]) -> BaselineRow
         delta=head.delta,
         delta_ci=head.delta_ci,
     )
-    at = [
-        row
-        for row in baselines
-        if row.p == head.p and row.ler is not None and not row.name.startswith("predecoder")
-    ]
+    at = [row for row in baselines if row.p == head.p and row.ler is not None and not row.is_candidate]
     return min([plain, *at], key=lambda row: row.ler if row.ler is not None else 1.0)
 
 

@@ -58,7 +58,10 @@ class PairedRow(_Row):
 
 
 class BaselineRow(_Row):
-    """Another decoder on the first `shots` of the same shots. delta: its LER minus the candidate's on those."""
+    """Another decoder on the first `shots` of the same shots. delta: its LER minus the candidate's on those.
+
+    is_candidate: the candidate itself, before the backend at another order of ordered statistics.
+    """
 
     p: float
     name: str
@@ -69,6 +72,7 @@ class BaselineRow(_Row):
     delta_ci: Interval | None = None
     us_per_shot: float | None = None
     note: str | None = None
+    is_candidate: bool = False
 
 
 class DoseRow(_Row):

@@ -38,10 +38,11 @@ def judge(
         reasons.insert(0, evidence.reason)
     else:
         verdict = "SUSPICIOUS"
+        claim = [] if no_claim is None else [no_claim]
         if not evidence.enough:
-            reasons.insert(0, f"INCONCLUSIVE: {evidence.reason}")
+            reasons = [f"INCONCLUSIVE: {evidence.reason}", *claim, *reasons]
         elif evidence.decision == "undecided":
-            reasons.insert(0, evidence.reason)
-        if no_claim is not None:
-            reasons.insert(1 if reasons and reasons[0].startswith("INCONCLUSIVE:") else 0, no_claim)
+            reasons = [*claim, evidence.reason, *reasons]
+        else:
+            reasons = [*claim, *reasons]
     return Judgement(verdict, "; ".join([*reasons, *remarks]))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from urllib.parse import unquote
 
@@ -83,6 +83,19 @@ def read_parameters(
         else:
             values[key] = _integer(key, given[key], parameter, place)
     return values
+
+
+def with_parameter(text: str, key: str, change: Callable[[str], str]) -> str | None:
+    """The reference with the value of one of its own parameters changed; None if it does not give that one."""
+    name, _, query = text.partition("?")
+    parts = [part.partition("=") for part in _split(query, repr(text))]
+    if key not in (given for given, _, _ in parts):
+        return None
+    changed = [
+        f"{given}={change(unquote(value))}" if given == key else f"{given}{equals}{value}"
+        for given, equals, value in parts
+    ]
+    return f"{name}?{'&'.join(changed)}"
 
 
 def closest(name: str, known: Iterable[str]) -> str:

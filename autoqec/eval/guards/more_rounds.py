@@ -1,12 +1,11 @@
 """More rounds: the same weights on a memory of twice the rounds, where the code family and the model allow it.
 
 Weights that are tied to checks or faults have no meaning there. For others, a gain that belongs to the noise and not to
-one circuit goes on; that it does is worth knowing, that it does not is no cheat.
+one circuit persists; that it does is worth knowing, that it does not is not cheating.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -14,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from autoqec.decoders.baselines.registry import DecoderChoice
+from autoqec.envs.codes.code_string import with_parameter
 from autoqec.envs.environment import Environment
 from autoqec.errors import AutoQECError
 from autoqec.eval.guards import Guard
@@ -30,14 +30,12 @@ LARGEST = 20_000
 """Faults of the longer memory, about twice those of the other, beyond which this is left out: it informs, and should not take
 longer than the test."""
 
-_ROUNDS = re.compile(r"(?<=[?&]rounds=)\d+")
-
 
 def longer(env: Environment) -> Environment | None:
     """The environment with twice the rounds; None where its source has no such parameter."""
     code = env.spec.code
-    if (found := _ROUNDS.search(code.source)) is not None:
-        source = _ROUNDS.sub(str(2 * int(found[0])), code.source)
+    source = with_parameter(code.source, "rounds", lambda rounds: str(2 * int(rounds)))
+    if source is not None:
         changed = code.model_copy(update={"source": source})
     elif code.rounds is not None:
         changed = code.model_copy(update={"rounds": 2 * code.rounds})

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from autoqec.envs.codes.code_string import Parameter, parse_code_string, read_parameters
+from autoqec.envs.codes.code_string import Parameter, parse_code_string, read_parameters, with_parameter
 from autoqec.errors import InputError
 
 
@@ -77,3 +77,18 @@ def test_parameters_are_typed_and_filled_in() -> None:
 def test_wrong_parameters_are_refused(given: dict[str, str], message: str) -> None:
     with pytest.raises(InputError, match=message):
         read_parameters("code", given, KNOWN)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("toric?distance=4&rounds=3", "toric?distance=4&rounds=6"),
+        ("toric?rounds=%33", "toric?rounds=6"),
+        ("product?h1=(ring?rounds=3&distance=5)&rounds=1", "product?h1=(ring?rounds=3&distance=5)&rounds=2"),
+        ("product?h1=(ring?rounds=3)", None),
+        ("toric", None),
+        ("folder/file.stim", None),
+    ],
+)
+def test_one_parameter_can_be_changed(text: str, expected: str | None) -> None:
+    assert with_parameter(text, "rounds", lambda value: str(2 * int(value))) == expected
