@@ -230,9 +230,10 @@ def _check_gradients(  # type: ignore[no-untyped-def]
 
 
 @njit
-def _update_faults(links, prior, memory, readout, check, c0, posterior, p0, q0, answer, message):  # type: ignore[no-untyped-def]
+def _update_faults(  # type: ignore[no-untyped-def]
+    fault_ptr, fault_link, prior, memory, readout, check, c0, posterior, p0, q0, answer, message
+):  # fmt: skip
     """Posteriors into rows p0 on, from those before in rows q0 on, and new messages from rows c0 on of `check`."""
-    fault_ptr, fault_link = links.fault_ptr, links.fault_link
     for f in range(fault_ptr.shape[0] - 1):
         first, last = fault_ptr[f], fault_ptr[f + 1]
         total = load(prior, f)
@@ -330,7 +331,7 @@ def _start(syndrome, prior, first, link_fault, asked, syn, odds, posterior, mess
 @njit
 def _forward(links, weights, shots, min_sum, start, stop, answer):  # type: ignore[no-untyped-def]
     """Answers [fault, shot] of blocks `start <= block < stop` of LANES shots."""
-    check_ptr, link_fault = links.check_ptr, links.link_fault
+    check_ptr, link_fault, fault_ptr, fault_link = links
     weight, damping, memory, readout = weights
     syndrome, prior = shots
     n_checks, n_faults, n_links = check_ptr.shape[0] - 1, prior.shape[0], link_fault.shape[0]
@@ -358,7 +359,9 @@ def _forward(links, weights, shots, min_sum, start, stop, answer):  # type: igno
                 )
             else:
                 _update_checks(check_ptr, syn, weight[t], g, message, check, rows, False, nothing, scratch)
-            _update_faults(links, odds, memory, readout[t], check, 0, posterior, 0, 0, total, message)
+            _update_faults(
+                fault_ptr, fault_link, odds, memory, readout[t], check, 0, posterior, 0, 0, total, message
+            )
         _give(total, block * LANES, answer)
 
 
@@ -412,8 +415,8 @@ def _backward(links, weights, shots, min_sum, upstream, bounds, start, stop, gra
                     rows = _Rows(c0, c0 - n_links, t * n_links)
                     _update_checks(check_ptr, syn, weight[t], g, message, check, rows, True, kept, scratch)
                 _update_faults(
-                    links, odds, memory, readout[t], check, c0, posterior, (t + 1) * n_faults, t * n_faults, total,
-                    message
+                    fault_ptr, fault_link, odds, memory, readout[t], check, c0, posterior, (t + 1) * n_faults,
+                    t * n_faults, total, message
                 )  # fmt: skip
             _take(upstream, block * LANES, above)
             gradient[:] = _ZERO
