@@ -68,12 +68,12 @@ def read_answer(text: str, model: type[M]) -> M:
     found = _find(text[:_LONGEST], set(model.model_fields))
     if found is None:
         if _DECLINES.match(text):
-            raise RoleFailure("refusal", f"the model declines: {text.strip()[:300]!r}", said=text)
-        raise RoleFailure("not_json", "the answer holds no JSON object", said=text)
+            raise RoleFailure("refusal", f"the model declines: {text.strip()[:300]!r}", reply=text)
+        raise RoleFailure("not_json", "the answer holds no JSON object", reply=text)
     try:
         return validate_model(_with_objects(found, model), model, where=model.__name__)
     except InputError as error:
-        raise RoleFailure("schema", str(error), said=text) from error
+        raise RoleFailure("schema", str(error), reply=text) from error
 
 
 def _find(text: str, fields: set[str]) -> dict[str, Any] | None:

@@ -18,8 +18,8 @@ TRIES = 4
 
 
 @dataclass(frozen=True)
-class Books:
-    """What every call of a run is entered in."""
+class CallRecords:
+    """Where every call of a run is recorded."""
 
     ledger: Ledger
     transcript: Transcript
@@ -31,10 +31,10 @@ class Question:
     """Under one deadline. form: the request, but for its prompt, its number and what was set aside for it."""
 
     def __init__(
-        self, backend: Backend, books: Books, form: Request, *, round: int, backoff_s: float
+        self, backend: Backend, records: CallRecords, form: Request, *, round: int, backoff_s: float
     ) -> None:
         self._backend = backend
-        self._books = books
+        self._records = records
         self._form = form
         self._round = round
         self._backoff_s = backoff_s
@@ -43,7 +43,7 @@ class Question:
         self.spent = 0
         self.usage = Usage()
 
-    def put(self, prompt: str) -> Reply:
+    def ask(self, prompt: str) -> Reply:
         """One answer, however many calls it takes while the vendor is busy."""
         tries = 1
         while True:
@@ -65,10 +65,10 @@ class Question:
         left = self._until - time.monotonic()
         if left <= 0:
             raise RoleFailure("deadline", "the time for this answer is used up")
-        books, backend, role = self._books, self._backend, self._form.role
-        request = replace(self._form, prompt=prompt, number=books.transcript.count(role), deadline_s=left)
-        worst = backend.worst_case(request, books.prices, books.ledger.caps)
-        reservation = books.ledger.reserve(
+        records, backend, role = self._records, self._backend, self._form.role
+        request = replace(self._form, prompt=prompt, number=records.transcript.count(role), deadline_s=left)
+        worst = backend.worst_case(request, records.prices, records.ledger.caps)
+        reservation = records.ledger.reserve(
             worst.nano,
             least=worst.least,
             role=role,
@@ -78,31 +78,33 @@ class Question:
         )
         self.calls += 1
         # Something unforeseen leaves the reservation as it is: it counts in full.
-        prices = books.prices if books.ledger.caps.is_set else None
+        prices = records.prices if records.ledger.caps.is_set else None
         outcome = self._outcome(replace(request, budget=reservation.nano, prices=prices))
         self._settle(reservation, outcome)
-        books.transcript.add(request, outcome, call=reservation.call, backend=backend.name, round=self._round)
+        records.transcript.add(
+            request, outcome, call=reservation.call, backend=backend.name, round=self._round
+        )
         if isinstance(outcome, RoleFailure):
             raise outcome
         return outcome
 
     def _outcome(self, request: Request) -> Reply | RoleFailure:
-        redact = self._books.redact
+        redact = self._records.redact
         try:
             reply = self._backend.call(request)
         except RoleFailure as failure:
-            failure.what, failure.said = redact(failure.what), redact(failure.said)
+            failure.what, failure.reply = redact(failure.what), redact(failure.reply)
             failure.where = self._backend.name
             return failure
         return replace(reply, text=redact(reply.text))
 
     def _settle(self, reservation: Reservation, outcome: Reply | RoleFailure) -> None:
-        price = self._books.prices.find(self._backend.model)
+        price = self._records.prices.find(self._backend.model)
         nano, source = _cost(outcome, reservation, lambda usage: price.cost(usage) if price else 0)
         self.spent += nano
         self.usage += outcome.usage or Usage()
-        said = outcome.kind if isinstance(outcome, RoleFailure) else outcome.ended or "ok"
-        self._books.ledger.settle(reservation, nano, source=source, usage=outcome.usage, outcome=said)
+        result = outcome.kind if isinstance(outcome, RoleFailure) else outcome.ended or "ok"
+        self._records.ledger.settle(reservation, nano, source=source, usage=outcome.usage, outcome=result)
 
 
 def _cost(

@@ -127,8 +127,8 @@ def orchestrator_summary(context: RoundContext, *, money: Data | None = None) ->
     """Where the run stands, in less than `SUMMARY_LIMIT` tokens: for whoever drives the loop and has no memory."""
     counts: dict[str, int] = {}
     for row in context.history:
-        said = str(row.get("verdict") or row.get("status"))
-        counts[said] = counts.get(said, 0) + 1
+        outcome = str(row.get("verdict") or row.get("status"))
+        counts[outcome] = counts.get(outcome, 0) + 1
     front = sorted(context.pareto, key=lambda member: -(member.get("delta_vs_baseline_holdout") or 0.0))
     members = [
         f"{short_name(str(member.get('branch')))}: delta {member.get('delta_vs_baseline_holdout') or 0.0:+.2g}, "
@@ -156,7 +156,7 @@ def compact(config: Data) -> dict[str, Any]:
 
 
 def loss_curve(path: Path | None) -> str:
-    """At most twelve points of `<step>\\t<loss>` lines, and the least loss. Lines that are not two numbers are counted only."""
+    """At most twelve points of `<step>\\t<loss>` lines, and the minimum loss. Lines that are not two numbers are counted only."""
     points, other = [], 0
     for line in _lines(path):
         try:
@@ -170,8 +170,8 @@ def loss_curve(path: Path | None) -> str:
     last = len(points) - 1
     shown = sorted({last * step // 11 for step in range(12)})
     text = " ".join(f"{points[i][0]:g}:{points[i][1]:.5g}" for i in shown)
-    least = min((loss for _, loss in points if math.isfinite(loss)), default=math.nan)
-    return f"{text}; least {least:.5g}; {len(points)} points" + (
+    minimum = min((loss for _, loss in points if math.isfinite(loss)), default=math.nan)
+    return f"{text}; minimum {minimum:.5g}; {len(points)} points" + (
         f"; {other} lines are not numbers" if other else ""
     )
 

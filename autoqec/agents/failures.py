@@ -1,4 +1,4 @@
-"""How a role can fail. Every failure is one exception with a kind, which the loop records as a row and goes on."""
+"""How a role can fail. Every failure is one exception with a kind, which the loop records as a row before the next round."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ RETRYABLE: frozenset[Kind] = frozenset({"rate_limit", "overloaded", "connection"
 class RoleFailure(AutoQECError):
     """A role gave no answer that can be used.
 
-    said: what the model answered, if anything. usage, cost: of the call, where they are known; charged: whether the call
+    reply: what the model answered, if anything. usage, cost: of the call, where they are known; charged: whether the call
     may have been charged although its cost is not known. retry_after_s: what the vendor asks to wait.
     """
 
@@ -36,7 +36,7 @@ class RoleFailure(AutoQECError):
         *,
         where: str | None = None,
         hint: str | None = None,
-        said: str = "",
+        reply: str = "",
         usage: Usage | None = None,
         cost: int | None = None,
         charged: bool = False,
@@ -44,7 +44,7 @@ class RoleFailure(AutoQECError):
     ) -> None:
         super().__init__(what, where=where, hint=hint)
         self.kind: Kind = kind
-        self.said = said
+        self.reply = reply
         self.usage = usage
         self.cost = cost
         self.charged = charged

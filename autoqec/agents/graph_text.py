@@ -105,8 +105,8 @@ def _millions(flops: int | None) -> str:
 def _left_out(rows: Sequence[Row]) -> str:
     counts: dict[str, int] = {}
     for row in rows:
-        said = str(row.get("verdict") or row.get("status"))
-        counts[said] = counts.get(said, 0) + 1
+        outcome = str(row.get("verdict") or row.get("status"))
+        counts[outcome] = counts.get(outcome, 0) + 1
     deltas = [row["delta_ler"] for row in rows if row.get("delta_ler") is not None]
     best = f"; best delta {max(deltas):+.2g}" if deltas else ""
-    return f"({len(rows)} rounds left out: {', '.join(f'{n} {said}' for said, n in sorted(counts.items()))}{best})"
+    return f"({len(rows)} rounds left out: {', '.join(f'{n} {outcome}' for outcome, n in sorted(counts.items()))}{best})"

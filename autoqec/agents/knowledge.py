@@ -16,7 +16,7 @@ from autoqec.io.validate import validate_model
 
 
 class Topic(BaseModel):
-    """One file. noise: the noise types that it speaks of; None for all. priority: the smaller, the sooner it is told."""
+    """One file. noise: the noise types that it is about; None for all. priority: the smaller, the sooner it is told."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

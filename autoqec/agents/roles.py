@@ -15,7 +15,7 @@ from autoqec.agents.accounting import Caps, Ledger
 from autoqec.agents.answers import read_answer, wire_schema
 from autoqec.agents.backends import make_backend
 from autoqec.agents.backends.base import Backend, Reply, Request
-from autoqec.agents.calls import Books, Question
+from autoqec.agents.calls import CallRecords, Question
 from autoqec.agents.failures import REPAIRABLE, RoleFailure
 from autoqec.agents.prices import Prices, Usage, usd_of
 from autoqec.agents.prompts import Role, role_prompt
@@ -86,7 +86,7 @@ class Roles:
         self.ledger = Ledger(run.llm_ledger, caps)
         self.prices = Prices(environ)
         self._redact = Redactor(environ)
-        self._books = Books(self.ledger, Transcript(run.llm_calls), self.prices, self._redact)
+        self._records = CallRecords(self.ledger, Transcript(run.llm_calls), self.prices, self._redact)
         self._run_id = run.path.name
         self._deadline_s = deadline_s
         self._backoff_s = backoff_s
@@ -150,12 +150,12 @@ class Roles:
             empty.mkdir()
             form = self._form(role, folder or empty)
             question = Question(
-                self._backends[role], self._books, form, round=round, backoff_s=self._backoff_s
+                self._backends[role], self._records, form, round=round, backoff_s=self._backoff_s
             )
             prompt, repairs = context, 0
             while True:
                 try:
-                    reply = question.put(prompt)
+                    reply = question.ask(prompt)
                     found = read_answer(_whole(reply), response)
                     if check is not None:
                         _checked(found, check, reply)
@@ -205,9 +205,9 @@ class Roles:
 def _whole(reply: Reply) -> str:
     """The text of a reply that the vendor calls complete."""
     if reply.ended == "refusal":
-        raise RoleFailure("refusal", f"the model declines: {reply.text.strip()[:300]!r}", said=reply.text)
+        raise RoleFailure("refusal", f"the model declines: {reply.text.strip()[:300]!r}", reply=reply.text)
     if reply.ended == "truncated":
-        raise RoleFailure("truncated", "the answer was cut off at the token limit", said=reply.text)
+        raise RoleFailure("truncated", "the answer was cut off at the token limit", reply=reply.text)
     return reply.text
 
 
@@ -215,14 +215,14 @@ def _checked(found: R, check: Check[R], reply: Reply) -> None:
     try:
         check(found)
     except InputError as error:
-        raise RoleFailure("rejected", str(error), said=reply.text) from error
+        raise RoleFailure("rejected", str(error), reply=reply.text) from error
 
 
 def repair_prompt(context: str, failure: RoleFailure) -> str:
     """The context once more, with what was answered and why it cannot be used. Both are data: they quote the model."""
     parts = [context, "# Your last answer cannot be used"]
-    if failure.said:
-        parts.append(fences.fence("your last answer", failure.said, limit=6_000))
+    if failure.reply:
+        parts.append(fences.fence("your last answer", failure.reply, limit=6_000))
     parts.append(fences.fence("why it was refused", failure.what, limit=2_000))
     parts.append(
         "Answer the task above again, corrected: one JSON object of the required form, and nothing else."

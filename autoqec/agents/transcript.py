@@ -30,7 +30,7 @@ class Transcript:
         if isinstance(outcome, Reply):
             row["reply"] = asdict(outcome)
         else:
-            row["failure"] = {"kind": outcome.kind, "what": outcome.what, "said": outcome.said}
+            row["failure"] = {"kind": outcome.kind, "what": outcome.what, "said": outcome.reply}
             row["failure"]["usage"] = None if outcome.usage is None else asdict(outcome.usage)
         self._lines.append(row)
 
@@ -47,7 +47,7 @@ def outcome_of(row: dict[str, Any]) -> Reply:
     if "failure" in row:
         failure = row["failure"]
         raise RoleFailure(
-            failure["kind"], failure["what"], said=failure["said"], usage=_usage(failure["usage"])
+            failure["kind"], failure["what"], reply=failure["said"], usage=_usage(failure["usage"])
         )
     reply = row["reply"]
     return Reply(reply["text"], _usage(reply["usage"]), None, reply["model"], reply["ended"])

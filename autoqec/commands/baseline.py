@@ -115,7 +115,7 @@ def command(
                 click.echo(f"Wrote {path}")
     if interrupted:
         click.echo(
-            "Interrupted: this is what was done so far; run the same command again to go on.", err=True
+            "Interrupted: this is what was done so far; run the same command again to resume.", err=True
         )
         sys.exit(EXIT_INTERRUPTED)
 

@@ -60,14 +60,14 @@ def _write(path: Path, patch: Patch) -> None:
     from autoqec.io.strict_yaml import dump_yaml
 
     if path.exists() or not path.parent.is_dir():
-        problem = "is there already" if path.exists() else f"folder {path.parent} does not exist"
+        problem = "already exists" if path.exists() else f"folder {path.parent} does not exist"
         raise InputError(problem, where=str(path), hint="choose a new file in a folder that exists")
     atomic.write_text(path, dump_yaml(patch.config))
 
 
 def _print_round(one: Diagnosis) -> None:
-    said = "running" if one.running and one.is_healthy else one.cause
-    click.echo(f"{one.path}: {said}")
+    cause = "running" if one.running and one.is_healthy else one.cause
+    click.echo(f"{one.path}: {cause}")
     click.echo(f"  {one.summary}")
     for cause, found in one.findings.items():
         click.echo(f"\n{cause} ({found.confidence} confidence): {found.what}")

@@ -133,13 +133,13 @@ def _print_summary(summary: dict[str, Any]) -> None:
         [[row[key] for key in columns] for row in summary["problems"]],
     )
     first = summary["problems"][0]
-    most = max(bin_["faults"] for bin_ in first["prior_histogram"])
+    highest = max(bin_["faults"] for bin_ in first["prior_histogram"])
     click.echo()
     print_table(
         f"Fault priors at p = {first['p']:g}",
         ("from", "to", "faults", ""),
         [
-            (b["from"], b["to"], b["faults"], "#" * round(40 * b["faults"] / most))
+            (b["from"], b["to"], b["faults"], "#" * round(40 * b["faults"] / highest))
             for b in first["prior_histogram"]
         ],
     )

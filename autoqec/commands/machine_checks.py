@@ -115,10 +115,10 @@ def check_library(library: Library) -> Check:
 
 def check_torch_and_gpu() -> list[Check]:
     """Together, since torch takes seconds to load."""
-    torch, said = _load(TORCH, _ACCELERATORS)
+    torch, printed = _load(TORCH, _ACCELERATORS)
     if torch.status != "ok":
         return [torch, Check("gpu", "ok", "not looked for: torch does not load")]
-    names = ", ".join(json.loads(said))
+    names = ", ".join(json.loads(printed))
     return [torch, Check("gpu", "ok", names or "none that torch can use; AutoQEC runs on the CPU")]
 
 
@@ -130,11 +130,11 @@ def _load(library: Library, code: str) -> tuple[Check, str]:
     except importlib.metadata.PackageNotFoundError:
         need = "AutoQEC needs it" if library.required else f"optional, for {library.use}"
         return Check(library.name, trouble, f"not installed ({need})", library.install), ""
-    exit_code, said = _run([sys.executable, "-c", code], timeout_s=LOAD_TIMEOUT_S)
+    exit_code, printed = _run([sys.executable, "-c", code], timeout_s=LOAD_TIMEOUT_S)
     if exit_code != 0:
-        detail = f"{version} is installed but does not load: {said}"
+        detail = f"{version} is installed but does not load: {printed}"
         return Check(library.name, trouble, detail, library.install), ""
-    return Check(library.name, "ok", version), said
+    return Check(library.name, "ok", version), printed
 
 
 def _hardware() -> Iterator[Check]:
@@ -211,14 +211,14 @@ def _disk(name: str, folder: Path) -> Check:
 
 
 def _run(argv: Sequence[str], *, timeout_s: float = 30.0) -> tuple[int, str]:
-    """Exit code and last line said: of the output, or of the errors when it failed."""
+    """Exit code and last line: of the output, or of the errors when it failed."""
     try:
         done = subprocess.run(
             argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout_s, check=False
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return -1, str(error)
-    said = (done.stdout if done.returncode == 0 else done.stderr or done.stdout).strip().splitlines()
+    lines = (done.stdout if done.returncode == 0 else done.stderr or done.stdout).strip().splitlines()
     if done.returncode < 0:
-        said = [f"killed by signal {-done.returncode}"]
-    return done.returncode, said[-1] if said else f"exit code {done.returncode}" if done.returncode else ""
+        lines = [f"killed by signal {-done.returncode}"]
+    return done.returncode, lines[-1] if lines else f"exit code {done.returncode}" if done.returncode else ""

@@ -78,7 +78,7 @@ def command(run_dirs: tuple[Path, ...], compare: bool, plot_path: Path | None, a
 
 
 def _check_front(run_dir: Path) -> None:
-    """A full run has a front, be it empty; one that was begun before empty fronts were written has its log.md."""
+    """A full run has a front, be it empty; one that was started before empty fronts were written has its log.md."""
     from autoqec.layout import RunDir
 
     files = RunDir(run_dir)
@@ -203,8 +203,8 @@ def _print_comparison(found: dict[str, Any]) -> None:
             "on the joint front",
             "best gain",
             "interval",
-            "least FLOPs",
-            "least parameters",
+            "minimum FLOPs",
+            "minimum parameters",
             "hypervolume",
             "of the joint",
         ),

@@ -71,10 +71,10 @@ def _print(review: Review) -> None:
 
 
 def _print_rounds(review: Review) -> None:
-    said = ", ".join(f"{count} {name}" for name, count in review.verdicts.items())
+    verdicts = ", ".join(f"{count} {name}" for name, count in review.verdicts.items())
     volumes = {step.round: step for step in review.curve}
     compared = {each.round: each for each in review.overfitting.rounds}
-    click.echo(f"{review.run.path}: {len(review.run.rounds)} rounds; verdicts: {said or 'none'}\n")
+    click.echo(f"{review.run.path}: {len(review.run.rounds)} rounds; verdicts: {verdicts or 'none'}\n")
     print_table(
         "",
         (

@@ -62,7 +62,7 @@ def _merged(base: Mapping[str, Any], parents: list[Branch]) -> dict[str, Any]:
 
 
 def check_fork(fork_from: str | list[str], compose_mode: ComposeMode | None, context: RoundContext) -> None:
-    """What can be said about a fork before git is asked."""
+    """What can be checked about a fork before git is asked."""
     fork = resolve(fork_from, context)
     if isinstance(fork, str):
         if compose_mode is not None:

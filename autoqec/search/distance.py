@@ -39,7 +39,7 @@ def distance(first: PredecoderDSL, second: PredecoderDSL) -> float:
 
 
 def find_repeat(config: Mapping[str, Any], rows: Iterable[Row]) -> str | None:
-    """Why a config is no new experiment; names the earlier round. None if it is new."""
+    """Why a config is not a new experiment; names the earlier round. None if it is new."""
     dsl = PredecoderDSL.model_validate(dict(config))
     wanted = canonical_hash(dsl)
     nearest: tuple[float, Any] | None = None

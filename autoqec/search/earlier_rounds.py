@@ -87,13 +87,13 @@ def ranked(rounds: Iterable[Round]) -> list[Round]:
 
 
 def branch_of(row: Row, context: RoundContext) -> str:
-    """Where to fork from to go on from a round: its branch if it still exists."""
+    """Where to fork from to continue a round: its branch if it still exists."""
     branch = row.get("branch")
     return branch if branch in {known.name for known in context.branches} else BASELINE
 
 
 def examples(space: Space) -> list[tuple[str, PredecoderDSL]]:
-    """The shipped example configs that are points of the space: soft priors first, then those that train least."""
+    """The shipped example configs that are points of the space: soft priors first, then the shortest training."""
     found = []
     folder = resources.files("autoqec.example_db")
     for file in sorted(folder.iterdir(), key=lambda file: file.name):

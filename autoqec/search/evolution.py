@@ -75,7 +75,7 @@ class Evolution:
                 rounds,
                 proposer=self.name,
                 hypothesis=f"what rounds {first.number} and {second.number} changed gains more together",
-                why=f"round {first.number}: {found.said[0]}; round {second.number}: {found.said[1]}",
+                why=f"round {first.number}: {found.changed[0]}; round {second.number}: {found.changed[1]}",
                 fork_from=[str(first.row["branch"]), str(second.row["branch"])],
                 compose_mode="pure",
                 expected=max(first.delta, second.delta),
@@ -108,12 +108,16 @@ def _offspring(space: Space, rounds: list[Round], rng: Rng, context: RoundContex
         tries += 1
         first, second = (good[int(i)] for i in rng.choice(len(good), 2, replace=False))
         parents: tuple[Round, ...] = (first,)
-        point, said = first.flat, "mutation"
+        point, operation = first.flat, "mutation"
         if crossing:
-            point, said, parents = space.crossover(first.flat, second.flat, rng), "crossover", (first, second)
+            point, operation, parents = (
+                space.crossover(first.flat, second.flat, rng),
+                "crossover",
+                (first, second),
+            )
         if not crossing or tries > 1:
             point = space.mutate(point, rng, steps=1 + tries // 8)
         dsl = space.decode(point)
         numbers = " and ".join(str(parent.number) for parent in parents)
-        why = f"{said} of round {numbers}: {changes(first.dsl, dsl)}"
+        why = f"{operation} of round {numbers}: {changes(first.dsl, dsl)}"
         yield _Child(dsl, why, branch_of(first.row, context), parents)

@@ -33,7 +33,7 @@ START_S = 5.0
 SECONDS_PER_FLOP = 1e-10
 """Of one CPU core, until the run has timings of its own."""
 
-_LEAST_PER_MESSAGE = 32  # about 60 are counted, with either check rule
+_MINIMUM_PER_MESSAGE = 32  # about 60 are counted, with either check rule
 _COUNTABLE = 10_000_000  # counted in seconds; a million iterations would take hours
 _BACKWARD = 3.0  # forward and backward, in forward passes
 _SELECTIONS = 13  # how often a training scores its state on the selection shots
@@ -41,7 +41,7 @@ _SELECTIONS = 13  # how often a training scores its state on the selection shots
 
 @dataclass(frozen=True)
 class Estimate:
-    """n_params: None for a config with code, and flops_per_syndrome as well where no sandbox holds.
+    """n_params: None for a config with code, and flops_per_syndrome as well where no sandbox works.
 
     reasons: why it is not worth a round; none if it is. violation: the decades by which the worst limit is missed, 0 within
     all of them; 1 for a config that does not compile. over_budget: what goes beyond the soft budgets; that is a reason in a
@@ -74,8 +74,8 @@ def estimate(dsl: PredecoderDSL, context: RoundContext) -> Estimate:
     flops: int | None = None
     params: int | None = None
     countable = max(COST_SLACK * budgets.latency_flops_budget, _COUNTABLE)
-    if dsl.tier == "1" and (least := _least_flops(dsl, env.problem)) > countable:
-        flops = least
+    if dsl.tier == "1" and (minimum := _minimum_flops(dsl, env.problem)) > countable:
+        flops = minimum
     elif dsl.tier == "1":
         from autoqec.decoders.compiler import compile_predecoder
         from autoqec.decoders.cost import measure
@@ -118,15 +118,15 @@ def estimate(dsl: PredecoderDSL, context: RoundContext) -> Estimate:
     )
 
 
-def _least_flops(dsl: PredecoderDSL, problem: DecodingProblem) -> int:
+def _minimum_flops(dsl: PredecoderDSL, problem: DecodingProblem) -> int:
     """Fewer than a config needs, without compiling it: some operations for every message and every feature of one."""
-    least = 0
+    minimum = 0
     if dsl.neural_bp is not None:
-        least += _LEAST_PER_MESSAGE * dsl.neural_bp.iterations * problem.h.nnz
+        minimum += _MINIMUM_PER_MESSAGE * dsl.neural_bp.iterations * problem.h.nnz
     if dsl.gnn is not None:
         edges = problem.graph.n_edges if problem.graph is not None else problem.h.nnz
-        least += dsl.gnn.layers * dsl.gnn.hidden_dim * edges
-    return least
+        minimum += dsl.gnn.layers * dsl.gnn.hidden_dim * edges
+    return minimum
 
 
 def _seconds(

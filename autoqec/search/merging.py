@@ -23,11 +23,11 @@ Options = dict[tuple[str, ...], Any]
 
 @dataclass(frozen=True)
 class Composition:
-    """said: what each parent changed since they parted."""
+    """changed: what each parent changed since they parted."""
 
     dsl: PredecoderDSL
     parents: tuple[Round, Round]
-    said: tuple[str, str]
+    changed: tuple[str, str]
 
 
 def compositions(rounds: Sequence[Round], context: RoundContext) -> Iterator[Composition]:
@@ -45,7 +45,7 @@ def compositions(rounds: Sequence[Round], context: RoundContext) -> Iterator[Com
         origin, one, other = (_options(branches[name].config) for name in (base, *names))
         dsl = _merged(origin, one, other)
         if dsl is not None:
-            yield Composition(dsl, (first, second), (_said(origin, one), _said(origin, other)))
+            yield Composition(dsl, (first, second), (_changes(origin, one), _changes(origin, other)))
 
 
 def _fork_point(first: str, second: str, branches: Mapping[str, Branch]) -> str | None:
@@ -113,6 +113,6 @@ def _config(options: Options) -> PredecoderDSL:
     return PredecoderDSL.model_validate(data)
 
 
-def _said(origin: Options, changed: Options) -> str:
+def _changes(origin: Options, changed: Options) -> str:
     names = [".".join(path) for path in changed if changed[path] != origin[path]]
     return ", ".join(sorted(names))

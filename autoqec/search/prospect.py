@@ -1,7 +1,7 @@
 """What a candidate promises before it is trained: two of the three axes are known exactly, the third has neighbours.
 
 The expected delta is a mean over earlier rounds: near ones count most, and any of the same type and output mode counts,
-since these decide more than all other options. An imagined round at half of the best delta speaks for what nobody has seen.
+since these decide more than all other options. An imagined round at half of the best delta stands for what was not tried.
 The promise is the hypervolume that a round with this delta and the counted costs would add to the significant gains so far.
 """
 

@@ -50,12 +50,14 @@ def paired_bootstrap(
         ratio = np.where(baseline + candidate > 0, baseline / candidate, 1.0)
     tail = (1 - level) / 2
 
-    def interval(values: npt.NDArray[np.float64], estimate: float, least: float, most: float) -> Interval:
+    def interval(
+        values: npt.NDArray[np.float64], estimate: float, minimum: float, maximum: float
+    ) -> Interval:
         low, high = np.quantile(values, (tail, 1 - tail), method="inverted_cdf")
         low, high = min(float(low), estimate), max(float(high), estimate)
-        if low == high:  # at a very low level; one shot either way is the least that can be said
+        if low == high:  # at a very low level; an interval has the width of one shot either way at least
             low, high = low - 1 / n, high + 1 / n
-        return max(low, least), min(high, most)
+        return max(low, minimum), min(high, maximum)
 
     point_ratio = table.baseline_failures / table.candidate_failures if table.candidate_failures else math.inf
     if table.baseline_failures == table.candidate_failures == 0:

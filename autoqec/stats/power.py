@@ -116,8 +116,8 @@ def detectable_effect(
     _check("power", power, alpha < power < 1, "alpha < power < 1")
     if lack(1.0) < 0:
         return None
-    least = 1e-6
-    return least if lack(least) >= 0 else float(brentq(lack, least, 1.0, rtol=1e-4))
+    minimum = 1e-6
+    return minimum if lack(minimum) >= 0 else float(brentq(lack, minimum, 1.0, rtol=1e-4))
 
 
 @dataclass(frozen=True)

@@ -105,12 +105,12 @@ def decide_evidence(
             raise InputError(f"{name} = {alpha} is not a level", hint="give 0 <= alpha < 1")
     p_gain, p_loss = anytime_p(table.b, table.c), anytime_p(table.c, table.b)
     gaps = [
-        f"{name} = {value} < {least}"
-        for name, value, least in (
+        f"{name} = {value} < {minimum}"
+        for name, value, minimum in (
             ("b + c", table.discordant, min_discordant),
             ("baseline failures", table.baseline_failures, min_baseline_failures),
         )
-        if value < least
+        if value < minimum
     ]
     decision: Decision = "undecided"
     if gaps:

@@ -141,7 +141,7 @@ def test_a_key_that_the_model_repeats_is_not_written_down_anywhere(
     assert roles.ideator(f"context with {KEY}-openai", round=1).response.rationale == "the key is [redacted]"
     with pytest.raises(RoleFailure) as caught:
         roles.coder("context", round=1)
-    assert KEY not in str(caught.value) + json.dumps(caught.value.row()) + caught.value.said
+    assert KEY not in str(caught.value) + json.dumps(caught.value.row()) + caught.value.reply
     assert "[redacted]" in here.left_behind()
     assert KEY not in here.left_behind()
 

@@ -63,7 +63,7 @@ def test_out_writes_the_suggested_config_once(round_dir: Path, tmp_path: Path) -
     assert load_model(out, PredecoderDSL).neural_bp.iterations == 8
     again = _diagnose(round_dir, "--out", out)
     assert again.exit_code == 2
-    assert "is there already" in again.output
+    assert "already exists" in again.output
     assert _diagnose(round_dir, "--out", round_dir / "config.yaml").exit_code == 2
     assert yaml.safe_load((round_dir / "config.yaml").read_text())["neural_bp"]["iterations"] == 0
 

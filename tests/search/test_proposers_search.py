@@ -227,7 +227,7 @@ def test_siblings_that_changed_different_options_compose_to_both_changes():
         )
     )
     assert {parent.number for parent in found.parents} == {2, 3}
-    assert set(found.said) == {"neural_bp.memory", "training.learning_rate"}
+    assert set(found.changed) == {"neural_bp.memory", "training.learning_rate"}
 
 
 def test_pairs_that_git_could_not_merge_or_that_were_tried_are_left_out():

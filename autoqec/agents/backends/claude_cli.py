@@ -144,7 +144,7 @@ def _reply(result: dict[str, Any]) -> Reply:
         raise RoleFailure(
             _FAILURES[subtype],
             f"claude stopped: {subtype.removeprefix('error_').replace('_', ' ')}",
-            said=text or "",
+            reply=text or "",
             usage=usage,
             cost=nano,
             charged=nano is None,

@@ -64,15 +64,15 @@ def run_program(
 
 
 def complaint(text: str, *, program: str, login: str, charged: bool = True) -> RoleFailure:
-    """The failure that a program's error message speaks of."""
-    said = " ".join(text.split())[:400] or "no message"
+    """The failure that a program's error message reports."""
+    message = " ".join(text.split())[:400] or "no message"
     if _LIMIT.search(text):
-        return RoleFailure("rate_limit", f"{program}: {said}", retry_after_s=_wait(text))
+        return RoleFailure("rate_limit", f"{program}: {message}", retry_after_s=_wait(text))
     if _LOGIN.search(text):
-        return RoleFailure("login", f"{program}: {said}", hint=login)
+        return RoleFailure("login", f"{program}: {message}", hint=login)
     if _OVERLOAD.search(text):
-        return RoleFailure("overloaded", f"{program}: {said}", retry_after_s=_wait(text))
-    return RoleFailure("crash", f"{program}: {said}", charged=charged)
+        return RoleFailure("overloaded", f"{program}: {message}", retry_after_s=_wait(text))
+    return RoleFailure("crash", f"{program}: {message}", charged=charged)
 
 
 def _wait(text: str) -> float | None:

@@ -75,12 +75,12 @@ class CodexCli:
             prompt.write_text(f"{request.system}\n\n{request.prompt}")
             schema.write_text(json.dumps(request.schema))
             ended = run_program(self.command(request, schema, answer, settings), request, environment, prompt)
-            said = answer.read_text(errors="replace") if answer.is_file() else ""
+            reply = answer.read_text(errors="replace") if answer.is_file() else ""
         events = list(_events(ended.stdout))
         usage = _usage(events)
         if not any(event["type"] == "turn.completed" for event in events):
-            raise _failure(events, ended.code, ended.stderr.decode(errors="replace"), said, usage)
-        return Reply(text=said or _last_message(events), usage=usage, model=self.model)
+            raise _failure(events, ended.code, ended.stderr.decode(errors="replace"), reply, usage)
+        return Reply(text=reply or _last_message(events), usage=usage, model=self.model)
 
     def command(
         self, request: Request, schema: Path, answer: Path, settings: Sequence[str] = ()
@@ -139,7 +139,7 @@ def _last_message(events: list[dict[str, Any]]) -> str:
 
 
 def _failure(
-    events: list[dict[str, Any]], code: int, stderr: str, said: str, usage: Usage | None
+    events: list[dict[str, Any]], code: int, stderr: str, reply: str, usage: Usage | None
 ) -> RoleFailure:
     """`error` events alone may be passing ("Reconnecting..."): they count when no turn was completed."""
     messages = [_message(event) for event in events if event["type"] in ("turn.failed", "error")]
@@ -147,7 +147,7 @@ def _failure(
     failure = complaint(
         text, program="codex", login="run codex login, or set OPENAI_API_KEY", charged=usage is None
     )
-    failure.usage, failure.said = usage, said
+    failure.usage, failure.reply = usage, reply
     return failure
 
 

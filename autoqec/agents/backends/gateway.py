@@ -66,7 +66,7 @@ class Line:
             if not meter.seen:
                 raise
             if meter.refused is not None and failure.kind != "deadline":
-                failure = RoleFailure("budget", meter.refused, said=failure.said)
+                failure = RoleFailure("budget", meter.refused, reply=failure.reply)
             failure.usage, failure.cost = meter.usage, meter.cost
             raise failure from None
         return replace(reply, usage=meter.usage, cost=meter.cost) if meter.seen else reply
@@ -132,7 +132,7 @@ class _Gateway(ThreadingTCPServer):
             self._idle.wait_for(lambda: not self._open, timeout=_END_S)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A program that hangs up is no matter for the user's terminal."""
+        """A program that hangs up prints nothing on the user's terminal."""
 
 
 class _Error(Exception):
@@ -192,7 +192,7 @@ class _Handler(BaseHTTPRequestHandler):
         if "transfer-encoding" in self.headers or not (length.isascii() and length.isdecimal()):
             raise _Error(411, "the length of the body is needed")
         if int(length) > _LARGEST:
-            raise _Error(413, f"{_LARGEST:,} bytes are the most")
+            raise _Error(413, f"{_LARGEST:,} bytes are the maximum")
         return self.rfile.read(int(length))
 
     def _forward(self, path: str, data: bytes, request: Admitted | None) -> None:

@@ -77,7 +77,7 @@ class Meter:
         size = len(_dumps(self._limited(body, wanted)))
         if size > _LONGEST:
             raise Refused(
-                f"a request of {size:,} bytes may be priced as a long one; {_LONGEST:,} are the most"
+                f"a request of {size:,} bytes may be priced as a long one; {_LONGEST:,} are the maximum"
             )
         fixed, each = price.most(size, 0), Decimal(str(price.output)) * 1000
         with self._changed:

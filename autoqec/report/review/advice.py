@@ -47,7 +47,7 @@ def _unrecorded(review: Review) -> Recommendation | None:
         return None
     return Recommendation(
         "reconcile",
-        "Take the run up again, or run autoqec reconcile: some rounds never reached the history.",
+        "Resume the run, or run autoqec reconcile: some rounds never reached the history.",
         (f"rounds {_list(review.run.unrecorded)} have a folder and no row",),
     )
 
@@ -160,14 +160,14 @@ def _refuted(review: Review) -> Recommendation | None:
         for guard in one.report.guards
         if guard.ok is False
     )
-    said = ", ".join(f"{name} ({count})" for name, count in guards.most_common(5))
+    broken = ", ".join(f"{name} ({count})" for name, count in guards.most_common(5))
     return Recommendation(
         "refuted",
         "Read the reports of the rounds that were not verified before forking from them.",
         (
             f"rounds {_list([one.number for one in bad])}: "
             + ", ".join(sorted({one.report.verdict for one in bad if one.report is not None})),
-            *([f"guards that did not hold: {said}"] if said else []),
+            *([f"guards that did not hold: {broken}"] if broken else []),
         ),
     )
 

@@ -45,8 +45,8 @@ class Reviewed:
     @property
     def verdict(self) -> str | None:
         """The verifier's, else the analyst's."""
-        said = self.report.verdict if self.report is not None else self.row.get("verdict")
-        return None if said is None else quote(said, 40)
+        verdict = self.report.verdict if self.report is not None else self.row.get("verdict")
+        return None if verdict is None else quote(verdict, 40)
 
     @property
     def family(self) -> str | None:
@@ -166,7 +166,7 @@ def _round(files: RoundDir, n: int, row: Row, ledger: Ledger | None, gaps: Gaps)
         try:
             report = validate_model(data, VerifyReport, where=files.report.name)
         except AutoQECError as error:
-            own.append(f"{files.report.name} is no verification report: {quote(error)}")
+            own.append(f"{files.report.name} is not a verification report: {quote(error)}")
     gaps += [f"round {n}: {gap}" for gap in own]
     usd = real(row.get("cost_usd"))
     if usd is None and ledger is not None:
