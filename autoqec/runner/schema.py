@@ -7,6 +7,7 @@ Configs are read strictly; metrics ignore unknown keys, because a history row is
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -257,11 +258,11 @@ class RoundMetrics(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _kind_of_a_nan_rate(cls, data: Any) -> Any:
-        """Runners that know no kinds say in a sentence that they stopped a round for its rate of NaN."""
+    def _kind_of_a_nan_loss(cls, data: Any) -> Any:
+        """Rows of older versions and of other runners know no kinds, and say in a sentence that the loss was NaN."""
         if isinstance(data, Mapping) and data.get("failure_kind") is None:
-            stopped = data.get("status") == "killed_by_safety"
-            if stopped and "nan" in str(data.get("status_reason")).lower():
+            ended = data.get("status") in ("killed_by_safety", "train_error")
+            if ended and re.search(r"\bnan", str(data.get("status_reason")), re.IGNORECASE):
                 return {**data, "failure_kind": "nan_loss"}
         return data
 
