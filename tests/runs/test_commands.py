@@ -13,7 +13,7 @@ from tiny_runs import CONFIG, changed, fake_runner, play, user_git
 
 from autoqec.commands import main
 from autoqec.errors import InputError
-from autoqec.runner.schema import RoundMetrics, RunnerConfig
+from autoqec.runner.schema import Failure, RoundMetrics, RunnerConfig
 from autoqec.runs import fork_graph
 from autoqec.runs.experiment import Experiment
 from autoqec.runs.replay import replay
@@ -65,7 +65,7 @@ def test_hostile_text_cannot_break_the_dot_file(run: Run) -> None:
     node = {**graph["nodes"][0], "status": 'a"; b\\'}
     dot = fork_graph.to_dot({**graph, "nodes": [node]})
     assert 'a\\"; b\\\\' in dot
-    experiment.fail("no")
+    experiment.fail(Failure("given_up", "no"))
 
 
 def test_the_graph_says_what_became_of_branches(played: Run, checkout: Path) -> None:

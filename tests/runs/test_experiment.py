@@ -18,7 +18,7 @@ from autoqec.eval.schema import VerifyReport
 from autoqec.io.hashing import sha256_file
 from autoqec.io.validate import load_model
 from autoqec.layout import ExperimentDir
-from autoqec.runner.schema import RoundMetrics, RunnerConfig
+from autoqec.runner.schema import Failure, RoundMetrics, RunnerConfig
 from autoqec.runs.compose import files_at
 from autoqec.runs.experiment import Experiment
 from autoqec.runs.mechanisms import from_files
@@ -342,7 +342,7 @@ def test_a_pointer_with_a_gap_is_refused(run: Run) -> None:
 def test_a_round_without_a_config_can_be_given_up(run: Run, checkout: Path) -> None:
     experiment = begin(run)
     experiment.prepare()
-    experiment.fail("the coder's answer was no config three times")
+    experiment.fail(Failure("given_up", "the coder's answer was no config three times"))
     row = experiment.complete()
     assert (row["status"], row["branch"], row["commit_sha"]) == ("compile_error", None, None)
     assert not run.repository.git.refs("refs/heads/exp/")
@@ -356,7 +356,7 @@ def metrics_of(run: Run, row: dict) -> RoundMetrics:
 def test_a_round_that_was_given_up_has_metrics_with_its_reason(run: Run) -> None:
     experiment = begin(run)
     experiment.prepare()
-    experiment.fail("config: neural_bp.iterations: 0 is too few")
+    experiment.fail(Failure("given_up", "config: neural_bp.iterations: 0 is too few"))
     metrics = metrics_of(run, {"round": 1})  # before it is recorded, too
     row = experiment.complete()
     assert metrics == metrics_of(run, row)
@@ -379,7 +379,7 @@ def test_a_compose_conflict_has_metrics_with_its_files(run: Run) -> None:
 def test_a_round_that_was_killed_while_it_ended_has_metrics_all_the_same(run: Run) -> None:
     experiment = begin(run)
     experiment.prepare()
-    experiment.fail("no config")
+    experiment.fail(Failure("given_up", "no config"))
     run.files.round(1).metrics.unlink()
     reconcile(run)
     assert metrics_of(run, {"round": 1}).status_reason == "no config"
@@ -391,7 +391,7 @@ def test_what_a_coder_committed_is_kept_when_the_round_is_given_up(run: Run) -> 
     (folder / "autoqec" / "decoders" / "modules" / "idea.py").write_text("IDEA = 1\n")
     user_git(folder, "add", "-A")
     user_git(folder, "commit", "-q", "-m", "by the coder")
-    experiment.fail("no config")
+    experiment.fail(Failure("given_up", "no config"))
     experiment.complete()
     report = reconcile(run)
     assert [kind for kind, _ in report.actions] == ["quarantine_branch"]
