@@ -140,7 +140,7 @@ def _checked_state(state: Any, where: str) -> dict[str, Tensor]:
     total = 0
     for name, tensor in state.items():
         if not isinstance(name, str) or type(tensor) is not Tensor:
-            raise InputError(f"entry {str(name)[:80]!r} is no plain tensor", where=where)
+            raise InputError(f"entry {str(name)[:80]!r} is not a plain tensor", where=where)
         if tensor.layout != torch.strided or not tensor.is_contiguous() or tensor.device.type != "cpu":
             raise InputError(f"tensor {name[:80]} is sparse or strided", where=where)
         if tensor.dtype not in _DTYPES or tensor.ndim > _MAX_DIMENSIONS:

@@ -24,7 +24,7 @@ _DIGEST = hashlib.sha256().digest_size
 
 
 def load_or_build(key: str, build: Callable[[], DecodingProblem]) -> tuple[DecodingProblem, bool]:
-    """The problem under `key`, and whether it came from the cache. A folder that cannot be written is no error."""
+    """The problem under `key`, and whether it came from the cache. A folder that cannot be written is not an error."""
     path = layout.problem_cache(key)
     try:
         return _decode(path.read_bytes()), True

@@ -83,7 +83,7 @@ class Bundle:
 
     @property
     def capacity(self) -> int:
-        """Most shots per p: one chunk per label."""
+        """Maximum shots per p: one chunk per label."""
         return (self.labels[1] - self.labels[0] + 1) * CHUNK if self.fresh else min(self._shots.values())
 
     def shots(self, p: float) -> int:

@@ -52,16 +52,16 @@ class Evaluation:
     def confirm(self, keys: Sequence[str], alphas: Sequence[float]) -> list[Evidence]:
         """The sequential test at the reference p: shots are added until the first subject is decided, or to the cap."""
         p, plain = self.reference_p, self.plain.name
-        least, most = self.sizes
+        minimum, maximum = self.sizes
 
         def more(shots: int) -> PairedTable:
             before = self.tally.shots(p, plain)
-            self._decode_to(p, min(-(-(before + shots) // CHUNK) * CHUNK, most), keys)
+            self._decode_to(p, min(-(-(before + shots) // CHUNK) * CHUNK, maximum), keys)
             return self.tally.table(p, plain, f"{keys[0]}/{REAL}", start=before)
 
-        # without any alpha left, more shots than the least cannot decide for a gain
-        until = most if alphas[0] else least
-        first = confirm(more, min_shots=least, max_shots=until, alpha_gain=alphas[0])
+        # without any alpha left, more shots than the minimum cannot decide for a gain
+        until = maximum if alphas[0] else minimum
+        first = confirm(more, min_shots=minimum, max_shots=until, alpha_gain=alphas[0])
         return [first] + [
             decide_evidence(self.tally.table(p, plain, f"{key}/{REAL}"), alpha_gain=alpha)
             for key, alpha in zip(keys[1:], alphas[1:], strict=True)
@@ -69,12 +69,12 @@ class Evaluation:
 
     @cached_property
     def sizes(self) -> tuple[int, int]:
-        """Least and most shots of the test. Only a confirmation grows: where sampling stops on success, effects are overstated."""
+        """Minimum and maximum shots of the test. Only a confirmation grows: where sampling stops on success, effects are overstated."""
         if not self.bundle.fresh:
             there = self.bundle.shots(self.reference_p)
             return there, there
-        least = self.options.floor(self.env)
-        return least, self.options.most(self.env) if self.bundle.kind == "confirm" else least
+        minimum = self.options.floor(self.env)
+        return minimum, self.options.ceiling(self.env) if self.bundle.kind == "confirm" else minimum
 
     def ablation_shots(self, key: str) -> int:
         """Enough of the main test's shots to see the same gain, in whole chunks."""

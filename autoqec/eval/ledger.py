@@ -29,10 +29,10 @@ def family_of(round_dir: Path) -> str:
 
 
 class Share(NamedTuple):
-    """begun: confirmations before this one, None for shots on which nothing is confirmed. alpha: what it may spend, 0 where
+    """before: confirmations before this one, None for shots on which nothing is confirmed. alpha: what it may spend, 0 where
     the plan is used up."""
 
-    begun: int | None
+    before: int | None
     alpha: float
 
 
@@ -81,8 +81,8 @@ class Ledger:
         """
         with locked(self.home.lock):
             rows = self.rows()
-            begun, spent = _spent(rows, family, checkpoint)
-            alpha = min(confirmation_alpha(confirmations, begun), max(TOTAL_ALPHA - spent, 0.0))
+            before, spent = _spent(rows, family, checkpoint)
+            alpha = min(confirmation_alpha(confirmations, before), max(TOTAL_ALPHA - spent, 0.0))
             named = {
                 "kind": kind,
                 "rounds": confirmations,
@@ -91,7 +91,7 @@ class Ledger:
                 "alpha": alpha,
             }
             self._append(rows, "opened", {**named, **facts})
-        return Share(begun, alpha)
+        return Share(before, alpha)
 
     def _append(self, rows: list[dict[str, Any]], event: str, facts: dict[str, Any]) -> None:
         previous = sha256_json(rows[-1]) if rows else ""
@@ -100,7 +100,7 @@ class Ledger:
 
 
 def _spent(rows: list[dict[str, Any]], family: str, checkpoint: str) -> tuple[int, float]:
-    """Confirmations that have begun in a family, or for this very checkpoint in any other, and their alpha."""
+    """Confirmations started in a family, or for this very checkpoint in any other, and their alpha."""
     alphas = [
         row["alpha"]
         for row in rows

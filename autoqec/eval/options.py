@@ -18,7 +18,7 @@ CAP = 5
 
 @dataclass(frozen=True)
 class VerifyOptions:
-    """shots: the floor per p (default: `min_shots_verify`). cap: maximum of shots at the reference p (default: 5 floors).
+    """shots: the floor per p (default: `min_shots_verify`). cap: maximum shots at the reference p (default: 5 floors).
     seeds: labels within the holdout range (default: all of it). bundle: an archived bundle to evaluate again.
     confirmations: how many are planned for the run; each may spend 0.025 / confirmations of alpha. home: folder of secret, ledger and
     bundles. repo, base: repository of a round's commit, and the ref that experiment branches leave from.
@@ -49,7 +49,7 @@ class VerifyOptions:
             raise InputError(f"shots = {wanted}", where="--shots", hint="give at least 1")
         return -(-wanted // CHUNK) * CHUNK
 
-    def most(self, env: Environment) -> int:
+    def ceiling(self, env: Environment) -> int:
         """Shots at the reference p at which the test gives up."""
         labels = self.labels(env)
         room = (labels[1] - labels[0] + 1) * CHUNK

@@ -79,7 +79,7 @@ def assemble(
         shots_cap=evaluation.sizes[1],
         alpha=share.alpha,
         rounds_planned=verification.options.confirmations,
-        confirmations_before=share.begun,
+        confirmations_before=share.before,
         decision=verification.evidence.decision,
         p_gain=verification.evidence.p_gain,
         p_gain_exact=verification.evidence.p_gain_fixed,

@@ -1,6 +1,6 @@
 """What is being verified: the checkpoint of a round, as data, and what the round's files claim about it.
 
-Nothing here is believed. The checkpoint is parsed behind the wall; claims are kept to be compared with what is measured.
+Nothing here is believed. The checkpoint is parsed in the sandbox; claims are kept to be compared with what is measured.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def read_subject(
             validate_model(subject.dsl, PredecoderDSL, where=str(path))  # says what is wrong with it
         if subject.holds_code and not tier.confines:
             raise UnavailableError(
-                "holds code, which runs in a sandbox only, and none holds on this machine",
+                "holds code, which runs in a sandbox only, and no sandbox works on this machine",
                 where=str(path),
                 hint="see autoqec doctor",
             )

@@ -34,7 +34,7 @@ from autoqec.sandbox.tiers import TIERS
 from autoqec.sandbox.worker import HeldModel, ModelWorker
 
 MAX_WEIGHT = 1e6
-"""Matching weights beyond this are no log-odds: such a shot has no valid answer."""
+"""Matching weights beyond this are not log-odds: such a shot has no valid answer."""
 
 SLICE = 1024
 """Shots in one question to the worker; a question that the model fails on costs it these shots."""
@@ -195,7 +195,7 @@ class VerifierWorker:
         seconds: float,
         complaint: str | None = None,
     ) -> Answers:
-        """Answers with every row that is no valid answer found and replaced by the environment's own numbers."""
+        """Answers with every row that is not a valid answer found and replaced by the environment's own numbers."""
         of = self.setup.problems[problem]
         complaints = [] if complaint is None else [complaint]
         if held.kind == "faults":

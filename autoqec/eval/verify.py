@@ -150,7 +150,7 @@ class _Verification:
                     where=str(blocked[0] if blocked else files.path),
                     hint="make room for it: the verification would be spent without one",
                 )
-        self.options.most(self.env)
+        self.options.ceiling(self.env)
         confirmation_alpha(self.options.confirmations)
 
     def _longer(self, at: float, problem: DecodingProblem) -> tuple[Environment, DecodingProblem] | None:

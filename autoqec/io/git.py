@@ -152,7 +152,7 @@ class Git:
         return [entry for entry in self(*arguments, **options).split("\0") if entry]  # type: ignore[arg-type]
 
     def initialise(self) -> None:
-        """Makes the repository; what a killed attempt left is taken up. There is no lock before there is a repository."""
+        """Makes the repository; what a killed attempt left is used again. There is no lock before there is a repository."""
         self._common = (self.root / ".git").resolve()
         self._common.mkdir(exist_ok=True)
         self("init", "--quiet", ".")

@@ -1,7 +1,7 @@
 """Append-only JSON lines: a row is there whole or not at all, whoever writes at the same time and whatever is killed.
 
 A row is one `os.write` on an O_APPEND descriptor, then fsync. A write that was cut off leaves a last line without its
-newline: it is no row, and it is removed before the next one is written. A broken line before the last was not left by
+newline: it is not a row, and it is removed before the next one is written. A broken line before the last was not left by
 a crash, and is refused.
 """
 

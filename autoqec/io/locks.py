@@ -36,7 +36,7 @@ def locked(path: str | Path, *, wait: bool = True) -> Iterator[int]:
         try:
             yield handle
         finally:
-            # said outright: a child forked inside the block shares this handle and would keep the lock
+            # explicitly: a child forked inside the block shares this handle and would keep the lock
             fcntl.flock(handle, fcntl.LOCK_UN)
     finally:
         os.close(handle)

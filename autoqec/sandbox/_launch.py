@@ -214,7 +214,7 @@ def namespaces(spec: dict[str, Any]) -> None:
 
 
 def _become_first_process() -> None:
-    """Go on in a child, the first process of the new namespace: when it ends, all its descendants do."""
+    """Continue in a child, the first process of the new namespace: when it ends, all its descendants do."""
     child = os.fork()
     if child:
         status = os.waitpid(child, 0)[1]

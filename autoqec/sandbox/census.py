@@ -1,4 +1,4 @@
-"""What a config with code costs, counted behind the wall before anything is trained."""
+"""What a config with code costs, counted in the sandbox before anything is trained."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _COUNTING_S = 60.0
 def confined_flops(
     dsl: Mapping[str, Any], problem: DecodingProblem, *, output_mode: str, wants_edges: bool
 ) -> int | None:
-    """FLOPs per syndrome of an untrained model; None where no sandbox holds. It starts a process, which takes seconds.
+    """FLOPs per syndrome of an untrained model; None where no sandbox works. It starts a process, which takes seconds.
 
     Raises:
         Refused, WorkerDied: the code does not run.

@@ -52,7 +52,7 @@ class WorkerDied(AutoQECError):
 
 
 class Refused(AutoQECError):
-    """The confined process is well and says no: what it was asked for raised an error."""
+    """The confined process works and refuses: what it was asked for raised an error."""
 
 
 class ConfinedProcess:
@@ -184,10 +184,10 @@ class ConfinedProcess:
         self._send(memoryview(payload))
         head = bytearray(wire.HEADER.size)
         self._receive(memoryview(head))
-        said, length = wire.HEADER.unpack(head)
-        if bytes([said]) == wire.ANSWER:
+        answer, length = wire.HEADER.unpack(head)
+        if bytes([answer]) == wire.ANSWER:
             return int(length)
-        if bytes([said]) != wire.REFUSAL or length > wire.MAX_TEXT:
+        if bytes([answer]) != wire.REFUSAL or length > wire.MAX_TEXT:
             raise self._dead("broke the protocol")
         text = bytearray(length)
         self._receive(memoryview(text))
@@ -230,13 +230,13 @@ class ConfinedProcess:
         return self._process
 
     def _dead(self, how: str) -> WorkerDied:
-        said = ""
+        last = ""
         with contextlib.suppress(OSError, ValueError):
             self._errors.seek(max(0, self._errors.seek(0, os.SEEK_END) - 4000))
             lines = self._errors.read().decode(errors="replace").strip().splitlines()
-            said = f": {wire.one_line(lines[-1])}" if lines else ""
+            last = f": {wire.one_line(lines[-1])}" if lines else ""
         self.close()
-        return WorkerDied(f"{how}{said}", where="the model's process")
+        return WorkerDied(f"{how}{last}", where="the model's process")
 
     def close(self) -> None:
         """Kills the process with all it has started, and removes its scratch folder."""
@@ -257,7 +257,7 @@ def lost_to_others(threads: Iterable[tuple[float, float]], elapsed: float, ran: 
     """Seconds of `elapsed` for which a process was ready and others had the cores.
 
     threads: of each, seconds on a core and seconds that it waited for one; ran: CPU seconds of all. Threads that wait for
-    each other are no excuse: a process lost no more time than it did not run.
+    each other are not an excuse: a process lost no more time than it did not run.
     """
     return max(0.0, min(max((waited for _, waited in threads), default=0.0), elapsed - ran))
 

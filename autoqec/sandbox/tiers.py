@@ -298,8 +298,8 @@ def probe(tier: Tier) -> TierReport:
             return TierReport(tier.name, False, str(error))
         written = allowed / "written"
         if done.returncode != 0 or not written.exists() or written.read_text() != token:
-            said = (done.stderr.strip() or done.stdout.strip()).splitlines()
-            return TierReport(tier.name, False, said[-1] if said else f"exit code {done.returncode}")
+            lines = (done.stderr.strip() or done.stdout.strip()).splitlines()
+            return TierReport(tier.name, False, lines[-1] if lines else f"exit code {done.returncode}")
         through = _went_through(outside / "written", secret in done.stdout, listener)
     if not tier.confines:
         return TierReport(tier.name, True, "resource limits only", through)
@@ -319,5 +319,5 @@ def _went_through(outside: Path, secret_read: bool, listener: socket.socket) -> 
 
 
 def strongest() -> Tier:
-    """The strongest tier that holds on this machine right now; `Unconfined` where none does."""
+    """The strongest sandbox that works on this machine right now; `Unconfined` where none does."""
     return next(tier for tier in TIERS if not tier.confines or probe(tier).available)

@@ -1,4 +1,4 @@
-"""The trusted end of the wall: a model in a confined process, asked for weights, priors or faults, shot by shot.
+"""The trusted side of the sandbox: a model in a confined process, asked for weights, priors or faults, shot by shot.
 
 What comes back is only ever numbers of a known type, shape and length; what they mean for a shot is worked out on this side.
 """
@@ -47,7 +47,7 @@ class HeldModel:
 
 
 class ModelWorker(ConfinedProcess):
-    """Holds problems and models behind the wall."""
+    """Holds problems and models in the sandbox."""
 
     def __init__(self, tier: Tier, code: Path | None = None, **limits: float) -> None:
         root = code or installed_root()
@@ -106,7 +106,7 @@ class ModelWorker(ConfinedProcess):
         return _integer(self._facts(wire.COST, wire.pack({"model": model.index}, {})), "flops")
 
     def read_checkpoint(self, data: bytes) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
-        """The description in a checkpoint file's bytes, and its weights. The file is parsed behind the wall."""
+        """The description in a checkpoint file's bytes, and its weights. The file is parsed in the sandbox."""
         answer = self.request(wire.CHECKPOINT, data, at_most=_CHECKPOINT)
         meta, arrays = self._unpack(answer)
         info = meta.get("info")

@@ -38,7 +38,7 @@ def _metrics(scene: Scene) -> Outcome:
 @cheat(
     "forged report",
     family="files that lie",
-    how="the report of a round without a gain is edited: VERIFIED, with a large gain, for the loop to find when it goes on",
+    how="the report of a round without a gain is edited: VERIFIED, with a large gain, for the loop to find when it resumes",
     defence="the hash of each report is in the verifier's own chained ledger; no other report is read back",
     expect="refused",
     because="not as this verifier wrote it",

@@ -1,4 +1,4 @@
-"""Model code to run behind the wall: copies of the package with a part replaced."""
+"""Model code to run in the sandbox: copies of the package with a part replaced."""
 
 from __future__ import annotations
 

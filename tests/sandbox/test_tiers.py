@@ -60,7 +60,7 @@ def test_a_tier_that_cannot_run_says_why() -> None:
     assert report.reason.startswith("rlimits: ")
 
 
-def test_an_absent_bubblewrap_comes_with_its_mend(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_an_absent_bubblewrap_comes_with_a_hint(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     report = probe(tiers.Bubblewrap())
     assert not report.available

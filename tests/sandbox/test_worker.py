@@ -278,7 +278,7 @@ def test_a_server_that_lies_about_lengths_is_put_down(
     reply: str,
     word: str,
 ) -> None:
-    """The other side of the wall taken over altogether: the protocol still holds."""
+    """The confined side taken over altogether: the protocol still holds."""
     folder = tmp_path / "server"
     folder.mkdir()
     (folder / "wire.py").write_bytes(Path(wire.__file__).read_bytes())

@@ -2,7 +2,7 @@
 
 Two ablated forms: all weights shuffled, and all freshly initialised. What they still win is compared with the untrained
 computation of this package's own code. Plain belief propagation already beats plain matching: a model that keeps that
-much after ablation is no cheat, its algorithm wins. One that keeps more has its answers from somewhere else.
+much after ablation does not cheat, its algorithm wins. One that keeps more has its answers from somewhere else.
 
 Where this package's code alone ran there is no such place. There, shuffled weights that win only say that learned values are
 much alike, such as one factor on all messages; fresh ones may not.

@@ -1,4 +1,4 @@
-"""Checkpoint sanity: what was loaded. Files that are no plain, finite weights were refused before this."""
+"""Checkpoint sanity: what was loaded. Files that are not plain, finite weights were refused before this."""
 
 from __future__ import annotations
 

@@ -62,8 +62,8 @@ def _agree(declared: float, failures: int, shots: int, declared_shots: int) -> b
 
 
 def _declared_shots(verification: VerificationState) -> int:
-    """Shots behind the declared rates: as said, and at least the share of `min_shots_val` that the short profile takes."""
-    least = max(1, int(SHORT_PROFILE * verification.env.spec.eval_protocol.min_shots_val))
+    """Shots behind the declared rates: as declared, and at least the share of `min_shots_val` that the short profile takes."""
+    minimum = max(1, int(SHORT_PROFILE * verification.env.spec.eval_protocol.min_shots_val))
     rows = (verification.subject.metrics or {}).get("per_p")
     for row in rows if isinstance(rows, list) else []:
         if (
@@ -71,8 +71,8 @@ def _declared_shots(verification: VerificationState) -> int:
             and row.get("p") == verification.reference_p
             and type(row.get("shots")) is int
         ):
-            return max(least, min(int(row["shots"]), 10**12))
-    return least
+            return max(minimum, min(int(row["shots"]), 10**12))
+    return minimum
 
 
 GUARD = Guard(NAME, judge, prepare)

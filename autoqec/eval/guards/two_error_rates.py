@@ -1,4 +1,4 @@
-"""Two error rates: a gain at the reference p is no loss at another p of the sweep."""
+"""Two error rates: a gain at the reference p is not a loss at another p of the sweep."""
 
 from __future__ import annotations
 
