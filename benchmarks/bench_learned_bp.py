@@ -2,7 +2,7 @@
 
     python benchmarks/bench_learned_bp.py [--shots 512] [--repeats 3]
 
-CPU time per shot in microseconds, the least of the turns. The two take turns, so that a busy machine slows both alike;
+CPU time per shot in microseconds, the minimum of the turns. The two take turns, so that a busy machine slows both alike;
 what counts is the ratio. Weights per link, damping per iteration, eight iterations.
 """
 

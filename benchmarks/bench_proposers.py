@@ -4,7 +4,7 @@
                                          [--seconds 30 60 120] [--jobs 1]
 
 Every proposal is a real round (training with the runner, paired validation on circuit samples) of the distance-3 surface code
-at p = 0.01, kept short: 6,000 training shots per epoch, 16,000 validation shots, one core, in this process. A run goes on
+at p = 0.01, kept short: 6,000 training shots per epoch, 16,000 validation shots, one core, in this process. A run continues
 until it has both the rounds and the most of the seconds. Seconds are CPU time of the whole process, proposing included, so that a busy
 machine slows nobody; a round that ends after the limit does not count. The hypervolume is of the rounds whose gain is
 significant (lower end of the 95% interval above 0), from the product's reference corner.

@@ -1,4 +1,4 @@
-"""What the verifier's wall costs: the same shots through a sandboxed worker and in one process, in turns.
+"""What the verifier's sandbox costs: the same shots through a sandboxed worker and in one process, in turns.
 
 Each turn takes one chunk: the verifier's worker asks the confined process for weights and runs backend and baseline itself; then one
 process does all of it with the same module, batch size and backend. Times are CPU times, those of both processes added up
@@ -82,23 +82,23 @@ def main() -> None:
 
         in_one_process(shots.detectors[:64], shots.observables[:64])
         Candidate(where, "m", 0, 64).run(verifier)
-        behind, direct = [], []
+        confined, direct = [], []
         for turn in range(arguments.turns):
             low, high = turn * arguments.chunk, (turn + 1) * arguments.chunk
             begin = both()
             Candidate(where, "m", low, high).run(verifier)
             Baseline(where, PLAIN, low, high).run(verifier)
-            behind.append(both() - begin)
+            confined.append(both() - begin)
             begin = time.process_time()
             in_one_process(shots.detectors[low:high], shots.observables[low:high])
             direct.append(time.process_time() - begin)
         verifier.close()
-    ratio = statistics.median(a / b for a, b in zip(behind, direct, strict=True))
+    ratio = statistics.median(a / b for a, b in zip(confined, direct, strict=True))
     us = 1e6 * statistics.median(direct) / arguments.chunk
     print(
         f"{arguments.env}, {arguments.config}, sandbox {tier.name}, {arguments.turns} turns of {arguments.chunk} shots"
     )
-    print(f"one process {us:.0f} us per shot; behind the wall {ratio:.3f} times that")
+    print(f"one process {us:.0f} us per shot; in the sandbox {ratio:.3f} times that")
     spread = start_s / (200_000 * 1e-6 * us)
     print(f"start of a worker {start_s:.1f} s, or {100 * spread:.0f}% of 200,000 shots")
     print(f"overhead of a verification's main test: {100 * (ratio - 1 + spread):.0f}%")

@@ -239,7 +239,7 @@ def training_of(config: Config, tmp_path: Any, monkeypatch: pytest.MonkeyPatch) 
     def catch(module: Any, objective: Any, schedule: Any, **_: Any) -> None:
         loss = objective.step(module.train(), 0)
         gradient = torch.cat([p.grad.flatten() for p in module.parameters() if p.grad is not None])
-        # Time left is measured, and so is no part of the answer.
+        # Time left is measured, and so is not part of the answer.
         caught.append(
             (schedule.steps, schedule.per_epoch, schedule.learning_rate, loss, float(gradient.norm()))
         )

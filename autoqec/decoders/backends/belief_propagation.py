@@ -84,7 +84,9 @@ class BeliefPropagation:
                 hint="leave average at 1, or early_stop at False",
             )
         if method not in _METHODS:
-            raise InputError(f"no method {method!r}", where="method", hint=f"choose of {', '.join(_METHODS)}")
+            raise InputError(
+                f"no method {method!r}", where="method", hint=f"choose from {', '.join(_METHODS)}"
+            )
         adaptive = scaling == "adaptive"
         if not adaptive and not (isinstance(scaling, int | float) and 0.0 < scaling <= 2.0):
             raise InputError(

@@ -38,8 +38,8 @@ class OrderedStatistics:
 
     The faults are sorted by log-odds, likeliest flipped first and ties by index. The first rank(H) columns of H
     that are independent are the pivots. All other faults keep their hard decision, 1 where the log-odds are
-    negative, and the pivots are solved for: that is order 0. Since negative log-odds come first, such a fault is no
-    pivot only where it depends on still likelier ones; `ldpc` sets it to 0 then. If the hard decision itself has
+    negative, and the pivots are solved for: that is order 0. Since negative log-odds come first, such a fault is not
+    a pivot only where it depends on still likelier ones; `ldpc` sets it to 0 then. If the hard decision itself has
     the syndrome, it is the answer at any order.
 
     Order w > 0 also tries, from there, to flip non-pivot faults:
@@ -198,7 +198,7 @@ class OrderedStatistics:
 
     def _checked_order(self, order: int, method: Method) -> int:
         if method not in _METHODS:
-            raise InputError(f"no method {method!r}", where="method", hint="choose of e, cs")
+            raise InputError(f"no method {method!r}", where="method", hint="choose from e, cs")
         if order < 0:
             raise InputError(f"order is {order}", where="order", hint="give 0 or more")
         order = min(order, self.n_faults - self.rank)

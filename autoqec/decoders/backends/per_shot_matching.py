@@ -1,7 +1,7 @@
 """Exact minimum-weight perfect matching in which every shot has its own edge weights.
 
 A correction is a set of edges whose ends, counted mod 2 with the boundary free, are the shot's defects; the
-answer is one of least total weight. Weights are log odds and may be negative: such edges are flipped into the
+answer is one of minimum total weight. Weights are log odds and may be negative: such edges are flipped into the
 correction beforehand and cost |w| to take out again, which leaves the optimum unchanged.
 """
 

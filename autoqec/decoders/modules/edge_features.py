@@ -28,7 +28,7 @@ class Shots:
 class Terms:
     """The projection of edge features, taken apart by what each part depends on.
 
-    bits: [2, width] times the bit of the source and of the target, or None where the syndrome is no feature; values:
+    bits: [2, width] times the bit of the source and of the target, or None where the syndrome is not a feature; values:
     [width, k]; static: [n_edges, width], the bias included. The last two are the same in both directions.
     """
 

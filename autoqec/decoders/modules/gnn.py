@@ -1,6 +1,6 @@
 """Message passing on the graph of a problem, read out as one number per output.
 
-Each of `layers` rounds, with P a projection of the raw edge features:
+Each of `layers` layers, with P a projection of the raw edge features:
 
     m_ij = message(x_i, x_j, P e_ij)        on every directed edge i -> j
     a_j  = aggregate of m_ij over i
@@ -45,7 +45,8 @@ class GraphNet(nn.Module):
         hidden = spec.hidden_dim
         self.check = nn.Linear(1, hidden)
         self.other = nn.Parameter(torch.randn(hidden) * 0.5)
-        self.rounds = nn.ModuleList(Round(spec, edge_inputs) for _ in range(spec.layers))
+        # `rounds` is what saved weights call the layers.
+        self.rounds = nn.ModuleList(Layer(spec, edge_inputs) for _ in range(spec.layers))
         self.edges = EdgeFeatures(spec, edge_inputs, hidden)
         width = ENDS_AND_EDGE * hidden
         self.head = (
@@ -63,8 +64,8 @@ class GraphNet(nn.Module):
         checks = self.check(syndrome[..., None])
         x = torch.cat([checks, self.other.to(checks.dtype).expand(batch, others, -1)], dim=1)
         shots = Shots(functional.pad(syndrome, (0, others)), edge_values)
-        for round_ in self.rounds:
-            x = round_(x, shots, view)
+        for layer in self.rounds:
+            x = layer(x, shots, view)
         return self._read_out(x, shots).squeeze(-1)
 
     def _read_out(self, x: Tensor, shots: Shots) -> Tensor:
@@ -83,8 +84,8 @@ class GraphNet(nn.Module):
         return self.head.after(mixed)
 
 
-class Round(nn.Module):
-    """One exchange of messages. Nothing is shared between rounds.
+class Layer(nn.Module):
+    """One exchange of messages. Nothing is shared between layers.
 
     fused: let `fused_messages` do the work where it can. Export and operation counts, which see torch operations only,
     turn it off.

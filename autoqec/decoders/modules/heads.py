@@ -1,6 +1,6 @@
 """Heads: [batch, n_outputs, width] -> [batch, n_outputs, 1]. Untrained, every head answers zero.
 
-A head begins with the matrix `first` and goes on with `after`, so that a caller whose input is made of parts may
+A head begins with the matrix `first` and continues with `after`, so that a caller whose input is made of parts may
 multiply the parts.
 """
 

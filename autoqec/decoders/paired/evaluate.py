@@ -35,7 +35,7 @@ Progress = Callable[[float, int, int], None]
 
 @dataclass
 class _Group:
-    """Decoders that have the same shots already and go on together."""
+    """Decoders that have seen the same shots and continue together."""
 
     factories: tuple[DecoderFactory, ...]
     records: dict[str, Record]

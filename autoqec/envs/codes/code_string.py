@@ -40,7 +40,9 @@ def parse_code_string(text: str, *, where: str | None = None) -> tuple[str, dict
     place = where or repr(text)
     name, question, query = text.strip().partition("?")
     if not _NAME.fullmatch(name):
-        raise InputError(f"{name!r} is no name", where=place, hint="write name or name?key=value&key=value")
+        raise InputError(
+            f"{name!r} is not a name", where=place, hint="write name or name?key=value&key=value"
+        )
     params: dict[str, str] = {}
     if not question:
         return name, params

@@ -135,7 +135,7 @@ def _layers(plan: _Plan, *, last: bool) -> stim.Circuit:
 
 
 def as_css(code: Code) -> CSSCode:
-    """The code itself, or a classical code as a CSS code without X checks (its lx then are no operators:
+    """The code itself, or a classical code as a CSS code without X checks (its lx then are not operators:
     empty).
     """
     if isinstance(code, CSSCode):

@@ -64,7 +64,7 @@ def _read(path: Path) -> dict[str, npt.NDArray[Any]]:
     reader = _READERS.get(path.suffix.lower())
     if reader is None:
         raise InputError(
-            f"{path.suffix!r} is no known matrix format",
+            f"{path.suffix!r} is not a known matrix format",
             where=where,
             hint=f"use {', '.join(MATRIX_SUFFIXES)}",
         )
@@ -172,7 +172,7 @@ def _parse(path: Path, where: str, parser: Callable[..., U8]) -> U8:
         return parser(path.read_text(encoding="utf-8"), max_elements=MAX_ELEMENTS)
     except ValueError as error:
         raise InputError(
-            f"is no {path.suffix.lower()} file of a binary matrix: {error}", where=where
+            f"is not a {path.suffix.lower()} file of a binary matrix: {error}", where=where
         ) from error
 
 

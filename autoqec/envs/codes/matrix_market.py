@@ -12,7 +12,7 @@ def parse_matrix_market(text: str, *, max_elements: int) -> npt.NDArray[np.uint8
     """[rows, columns] of a binary matrix in coordinate or array format, general or symmetric.
 
     Raises:
-        ValueError: with the line number, where the file is no such matrix.
+        ValueError: with the line number, where the file is not such a matrix.
     """
     lines = text.splitlines()
     words = lines[0].lower().split() if lines else []
@@ -66,7 +66,7 @@ def _bit(words: list[str], line: int, i: int, j: int) -> int:
         try:
             (value,) = (float(word) for word in words)
         except ValueError:
-            raise ValueError(f"line {line}: {' '.join(words)[:40]!r} is no number") from None
+            raise ValueError(f"line {line}: {' '.join(words)[:40]!r} is not a number") from None
         if value not in (0.0, 1.0):
             raise ValueError(f"line {line}: H[{i}, {j}] = {words[0]}, expected 0 or 1")
         return int(value)
@@ -75,5 +75,5 @@ def _bit(words: list[str], line: int, i: int, j: int) -> int:
 
 def _integer(word: str, line: int) -> int:
     if not (word.isascii() and word.isdigit() and len(word) < 16):
-        raise ValueError(f"line {line}: {word[:40]!r} is no count")
+        raise ValueError(f"line {line}: {word[:40]!r} is not a count")
     return int(word)

@@ -95,7 +95,7 @@ def parse_polynomial(text: str, key: str, l: int, m: int, *, where: str) -> Term
         found = re.fullmatch(r"1|(?:x(?:\^?(-?\d{1,6}))?)?\*?(?:y(?:\^?(-?\d{1,6}))?)?", term)
         if not found or not term or term.startswith("*") or term.endswith("*"):
             raise InputError(
-                f"{key} = {text!r}: {term!r} is no monomial",
+                f"{key} = {text!r}: {term!r} is not a monomial",
                 where=where,
                 hint="write a sum of terms such as 1, x, y2, x3y, e.g. x3+y+y2",
             )

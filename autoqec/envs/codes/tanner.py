@@ -62,7 +62,7 @@ def read_tanner_graph(path: str | Path) -> TannerGraph:
     parser = _PARSERS.get(file.suffix.lower())
     if parser is None:
         raise InputError(
-            f"{file.suffix!r} is no known format of Tanner graphs",
+            f"{file.suffix!r} is not a known format of Tanner graphs",
             where=where,
             hint=f"use {', '.join(GRAPH_SUFFIXES)}",
         )

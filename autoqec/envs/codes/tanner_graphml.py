@@ -28,12 +28,12 @@ def parse_graphml(text: str, *, name: str, where: str) -> TannerGraph:
     except expat.ExpatError as error:
         raise InputError(f"not valid XML: {error}", where=where) from error
     if not reader.is_graphml:
-        raise InputError("is no GraphML: there is no <graphml> element", where=where)
+        raise InputError("is not GraphML: there is no <graphml> element", where=where)
     nodes = {key: reader.node(key, values) for key, values in reader.nodes.items()}
     for u, v in reader.edges:
         for end in (u, v):
             if end not in nodes:
-                raise InputError(f"the edge {u!r} - {v!r} ends in {end!r}, which is no node", where=where)
+                raise InputError(f"the edge {u!r} - {v!r} ends in {end!r}, which is not a node", where=where)
     return build_graph(nodes, reader.edges, name=name, where=where)
 
 
@@ -108,13 +108,13 @@ class _Reader:
         """What the attributes say about a node, or its id where they say nothing."""
         values = {**self._defaults, **values}
         place = f"{self.where}: node {key!r}"
-        said: list[tuple[Side, str | None]] = []
+        given: list[tuple[Side, str | None]] = []
         if values.get("type"):
             text = values["type"].lower()
             if text in _BITS:
-                said.append(("bit", None))
+                given.append(("bit", None))
             elif text in ("check", "x", "z"):
-                said.append(("check", None if text == "check" else text.upper()))
+                given.append(("check", None if text == "check" else text.upper()))
             else:
                 raise InputError(f"type = {values['type']!r}, expected bit, check, X or Z", where=place)
         if values.get("bipartite"):
@@ -122,14 +122,14 @@ class _Reader:
                 raise InputError(
                     f"bipartite = {values['bipartite']!r}, expected 0 (a bit) or 1 (a check)", where=place
                 )
-            said.append(("check" if values["bipartite"] == "1" else "bit", None))
-        if len({side for side, _ in said}) > 1:
+            given.append(("check" if values["bipartite"] == "1" else "bit", None))
+        if len({side for side, _ in given}) > 1:
             raise InputError(
                 "type and bipartite contradict each other", where=place, hint="bits have bipartite = 0"
             )
         from_id = node_from_id(key)
-        side = said[0][0] if said else from_id.side
-        kind = next((kind for _, kind in said if kind), None)
+        side = given[0][0] if given else from_id.side
+        kind = next((kind for _, kind in given if kind), None)
         if kind is None and side == from_id.side and values.get("type") is None:
             kind = from_id.kind
         return Node(side, kind, _coords(values, place))

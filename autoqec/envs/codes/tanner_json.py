@@ -104,7 +104,7 @@ def _bits(value: object, index: Mapping[str, int], where: str, *, repeat: bool) 
     for item in _list(value, where):
         name = _id(item, where)
         if name not in index:
-            raise InputError(f"{name!r} is no bit" + closest(name, index), where=where)
+            raise InputError(f"{name!r} is not a bit" + closest(name, index), where=where)
         if index[name] in found and not repeat:
             raise InputError(f"bit {name!r} is listed twice", where=where)
         found.append(index[name])
@@ -117,7 +117,7 @@ def _misplaced(check: str, bit: str, checks: Mapping[str, int], bits: Mapping[st
     for side, others in (("checks", checks), ("bits", bits)):
         if check in others and bit in others:
             return f"[{check!r}, {bit!r}] joins two {side}: the graph must be bipartite"
-    return f"{check!r} is no check" if check not in checks else f"{bit!r} is no bit"
+    return f"{check!r} is not a check" if check not in checks else f"{bit!r} is not a bit"
 
 
 def _object(value: object, keys: Sequence[str], where: str) -> dict[str, object]:
@@ -139,7 +139,7 @@ def _list(value: object, where: str) -> list[object]:
 
 def _id(value: object, where: str) -> str:
     if isinstance(value, bool) or not isinstance(value, str | int) or value == "":
-        raise InputError(f"{value!r:.60} is no id, expected text or an integer", where=where)
+        raise InputError(f"{value!r:.60} is not an id, expected text or an integer", where=where)
     return str(value)
 
 

@@ -53,7 +53,7 @@ def read_dem(path: Path) -> stim.DetectorErrorModel:
 
 
 class ErrorModelSource:
-    """An error model, checked against the code it is said to be of."""
+    """An error model, checked against the code it is meant for."""
 
     is_noisy = True
 

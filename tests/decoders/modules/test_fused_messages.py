@@ -10,7 +10,7 @@ from autoqec.decoders.dsl_schema import GnnSpec
 from autoqec.decoders.modules import gnn
 from autoqec.decoders.modules.edge_features import Shots
 from autoqec.decoders.modules.fused_messages import sum_of_messages
-from autoqec.decoders.modules.gnn import Round
+from autoqec.decoders.modules.gnn import Layer
 from autoqec.decoders.modules.graph_view import GraphView
 from autoqec.decoders.modules.segments import Segments
 from autoqec.envs.load import load_env
@@ -28,7 +28,7 @@ def view(request):
 def make(message="mlp", aggregation="sum", hidden=8, edge_inputs=2, seed=0, **options):
     torch.manual_seed(seed)
     spec = GnnSpec(message_fn=message, aggregation=aggregation, hidden_dim=hidden, **options)
-    return Round(spec, edge_inputs)
+    return Layer(spec, edge_inputs)
 
 
 def given(view, batch, hidden, edge_inputs=2, scale=1.0, seed=0):
@@ -42,23 +42,23 @@ def given(view, batch, hidden, edge_inputs=2, scale=1.0, seed=0):
     return x, bits, values
 
 
-def answer_and_gradients(round_, inputs, view, *, fused, dtype):
-    round_ = copy.deepcopy(round_).to(dtype)
-    round_.fused = fused
+def answer_and_gradients(layer, inputs, view, *, fused, dtype):
+    layer = copy.deepcopy(layer).to(dtype)
+    layer.fused = fused
     x, bits, values = (tensor.to(dtype, copy=True) for tensor in inputs)
     x.requires_grad_()
     values.requires_grad_()
-    out = round_(x, Shots(bits, values), copy.deepcopy(view).to(dtype))
+    out = layer(x, Shots(bits, values), copy.deepcopy(view).to(dtype))
     upstream = torch.randn(out.shape, generator=torch.Generator().manual_seed(7), dtype=torch.float64)
     (out * upstream.to(dtype)).sum().backward()
     found = {"out": out.detach(), "x": x.grad, "values": values.grad}
-    found |= {name: p.grad for name, p in round_.named_parameters()}
+    found |= {name: p.grad for name, p in layer.named_parameters()}
     return {name: tensor.double() for name, tensor in found.items() if tensor is not None and tensor.numel()}
 
 
-def assert_agrees(round_, inputs, view):
-    found = answer_and_gradients(round_, inputs, view, fused=True, dtype=torch.float32)
-    expected = answer_and_gradients(round_, inputs, view, fused=False, dtype=torch.float64)
+def assert_agrees(layer, inputs, view):
+    found = answer_and_gradients(layer, inputs, view, fused=True, dtype=torch.float32)
+    expected = answer_and_gradients(layer, inputs, view, fused=False, dtype=torch.float64)
     assert found.keys() == expected.keys()
     for name, tensor in expected.items():
         assert (found[name] - tensor).norm() <= 2e-5 * tensor.norm() + 1e-6, name
@@ -116,8 +116,8 @@ def test_the_fused_path_is_taken_only_where_it_holds(view, monkeypatch):
     monkeypatch.setattr("autoqec.decoders.modules.fused_messages.sum_of_messages", refuse)
     x, bits, values = given(view, 3, 8)
 
-    def run(round_, dtype=torch.float32):
-        return round_.to(dtype)(
+    def run(layer, dtype=torch.float32):
+        return layer.to(dtype)(
             x.to(dtype), Shots(bits.to(dtype), values.to(dtype)), copy.deepcopy(view).to(dtype)
         )
 
@@ -136,15 +136,15 @@ def test_the_fused_path_is_taken_only_where_it_holds(view, monkeypatch):
 
 
 def test_an_empty_batch(view):
-    round_ = make("gated_mlp")
-    out = round_(
+    layer = make("gated_mlp")
+    out = layer(
         torch.zeros(0, view.n_nodes, 8),
         Shots(torch.zeros(0, view.n_nodes), torch.zeros(0, view.n_outputs, 2)),
         view,
     )
     assert out.shape == (0, view.n_nodes, 8)
     out.sum().backward()
-    assert not round_.message.src.weight.grad.any()
+    assert not layer.message.src.weight.grad.any()
 
 
 def test_tensors_that_do_not_fit_are_named(view):
@@ -161,11 +161,11 @@ def test_tensors_that_do_not_fit_are_named(view):
 
 @pytest.mark.parametrize(("message", "aggregation"), [("attention", "sum"), ("gru_cell", "max")])
 def test_a_batch_in_parts_is_the_batch_whole(message, aggregation, view, monkeypatch):
-    round_ = make(message, aggregation, normalization="batch").train()
+    layer = make(message, aggregation, normalization="batch").train()
     inputs = given(view, 11, 8)
-    whole = answer_and_gradients(round_, inputs, view, fused=True, dtype=torch.float32)
-    monkeypatch.setattr(gnn, "_EDGE_BYTES", 3 * 4 * view.n_directed * round_.message.edge_parts * 8)
-    parts = answer_and_gradients(round_, inputs, view, fused=True, dtype=torch.float32)
+    whole = answer_and_gradients(layer, inputs, view, fused=True, dtype=torch.float32)
+    monkeypatch.setattr(gnn, "_EDGE_BYTES", 3 * 4 * view.n_directed * layer.message.edge_parts * 8)
+    parts = answer_and_gradients(layer, inputs, view, fused=True, dtype=torch.float32)
     for name, tensor in whole.items():
         torch.testing.assert_close(parts[name], tensor, rtol=1e-4, atol=1e-4, msg=name)
 

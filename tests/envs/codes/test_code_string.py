@@ -31,9 +31,9 @@ def test_references_are_split(text: str, expected: tuple[str, dict[str, str]]) -
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "no name"),
-        ("?distance=3", "no name"),
-        ("to ric", "no name"),
+        ("", "not a name"),
+        ("?distance=3", "not a name"),
+        ("to ric", "not a name"),
         ("toric?", "not key=value"),
         ("toric?distance", "'distance' is not key=value"),
         ("toric?distance=", "no value"),

@@ -114,7 +114,7 @@ def test_matrix_files_are_relative_to_the_base_folder(tmp_path: Path) -> None:
 
 
 def test_a_product_accepts_a_matrix_of_full_column_rank(tmp_path: Path) -> None:
-    """Such a matrix is no classical code, but its transpose is."""
+    """Such a matrix is not a classical code, but its transpose is."""
     np.save(tmp_path / "h.npy", build_code("repetition?distance=3").h.T)
     code = build_code("hypergraph_product?h1=h.npy&h2=h.npy", base=tmp_path)
     assert (code.n, code.k) == (13, 1)
@@ -131,9 +131,9 @@ def test_a_product_accepts_a_matrix_of_full_column_rank(tmp_path: Path) -> None:
         ("toric?size=3", "no parameter 'size'"),
         ("steane?distance=3", "write steane alone"),
         ("bb72?l=6", "no parameter 'l'"),
-        ("bivariate_bicycle?l=6&m=6&a=x3+q&b=y", "'q' is no monomial"),
-        ("bivariate_bicycle?l=6&m=6&a=x3++y&b=y", "'' is no monomial"),
-        ("bivariate_bicycle?l=6&m=6&a=x3*&b=y", "no monomial"),
+        ("bivariate_bicycle?l=6&m=6&a=x3+q&b=y", "'q' is not a monomial"),
+        ("bivariate_bicycle?l=6&m=6&a=x3++y&b=y", "'' is not a monomial"),
+        ("bivariate_bicycle?l=6&m=6&a=x3*&b=y", "not a monomial"),
         ("bivariate_bicycle?l=6&m=6&a=x3+x9&b=y", "cancels"),
         ("bivariate_bicycle?l=3&m=3&a=1&b=1", "no logical qubit"),
         ("bivariate_bicycle?l=60&m=60&a=1+x&b=1+y", "at most 4096"),

@@ -240,8 +240,8 @@ def test_sparse_matrices_that_contradict_themselves_are_refused(tmp_path: Path, 
         ),
         ("%%MatrixMarket matrix coordinate integer general\n2 3 2\n1 1 1\n", "1 entries, announced 2"),
         ("%%MatrixMarket matrix coordinate integer general\n2 3 1\n1 1\n", "2 words"),
-        ("%%MatrixMarket matrix coordinate integer general\n2 3 1\n1 x 1\n", "'x' is no count"),
-        ("%%MatrixMarket matrix coordinate integer general\n2 3 1\n1 1 x\n", "'x' is no number"),
+        ("%%MatrixMarket matrix coordinate integer general\n2 3 1\n1 x 1\n", "'x' is not a count"),
+        ("%%MatrixMarket matrix coordinate integer general\n2 3 1\n1 1 x\n", "'x' is not a number"),
         ("%%MatrixMarket matrix coordinate integer general\n2 3\n", "2 numbers"),
         ("%%MatrixMarket matrix coordinate integer general\n", "no line with the size"),
         ("%%MatrixMarket matrix coordinate complex general\n1 2 1\n1 1 1 1\n", "entries are 'complex'"),
@@ -265,7 +265,7 @@ def test_missing_files_folders_and_other_formats(tmp_path: Path) -> None:
     (tmp_path / "folder.npy").mkdir()
     with pytest.raises(InputError, match="no such file"):
         read_code(tmp_path / "folder.npy")
-    with pytest.raises(InputError, match=r"'.csv' is no known matrix format[\s\S]*\.alist"):
+    with pytest.raises(InputError, match=r"'.csv' is not a known matrix format[\s\S]*\.alist"):
         read_code(tmp_path / "h.csv")
 
 

@@ -77,13 +77,13 @@ GOOD = {"bits": ["b0", "b1"], "checks": ["c0"], "edges": [["c0", "b0"], ["c0", "
     [
         ({"bits": 0}, "0 nodes"),
         ({"bits": True}, "expected a list"),
-        ({"bits": []}, "'b0' is no bit"),
+        ({"bits": []}, "'b0' is not a bit"),
         ({"bits": ["b0", "b0"]}, r"bits\[1\]: id 'b0' is taken"),
         ({"bits": [{"id": "b0", "type": "X"}]}, r"bits\[0\]: unknown key 'type'"),
         ({"bits": [{"coords": [1]}]}, "has no id"),
         ({"bits": [{"id": "b0", "coords": ["1"]}, "b1"]}, "list of numbers"),
         ({"bits": [{"id": "b0", "coords": [1]}, "b1"]}, "'b1' has no coordinates"),
-        ({"bits": [1.5]}, "is no id"),
+        ({"bits": [1.5]}, "is not an id"),
         ({"checks": [{"id": "c0", "type": "Y"}]}, "type = 'Y'"),
         ({"checks": [{"id": "c0", "bits": ["b0"]}]}, "edges are given twice"),
         ({"checks": [{"id": "c0", "type": "X"}]}, "every check is of type X"),
@@ -91,14 +91,14 @@ GOOD = {"bits": ["b0", "b1"], "checks": ["c0"], "edges": [["c0", "b0"], ["c0", "
         ({"edges": [["b0", "c0"]]}, r"edges\[0\]: \['b0', 'c0'\] has its bit first"),
         ({"edges": [["b0", "b1"]]}, "joins two bits"),
         ({"checks": ["c0", "c1"], "edges": [["c0", "c1"]]}, "joins two checks"),
-        ({"edges": [["c0", "b9"]]}, "'b9' is no bit"),
-        ({"edges": [["c9", "b0"]]}, "'c9' is no check"),
+        ({"edges": [["c0", "b9"]]}, "'b9' is not a bit"),
+        ({"edges": [["c9", "b0"]]}, "'c9' is not a check"),
         ({"edges": [["c0"]]}, "1 ends"),
         ({"edges": {"c0": "b0"}}, "expected a list"),
         ({"edge": []}, "unknown key 'edge'; did you mean 'edges'"),
         ({"logicals": {"x": [["b0"]]}}, "no X logicals"),
         ({"logicals": {"z": [["b0", "b0"]]}}, "listed twice"),
-        ({"logicals": {"z": [["b7"]]}}, r"logicals.z\[0\]: 'b7' is no bit"),
+        ({"logicals": {"z": [["b7"]]}}, r"logicals.z\[0\]: 'b7' is not a bit"),
         ({"logicals": {"z": []}}, "L is empty"),
         ({"logicals": {"z": [["b0", "b1"]]}}, "flips none"),
         ({"name": 3}, "expected text"),
@@ -200,14 +200,14 @@ def edges(*ends: str) -> str:
         (graphml('<node id="c0"><data key="x">inf</data></node>'), "not a finite number"),
         (graphml(nodes(p="bit") * 2), "two nodes have the id 'p'"),
         (graphml("<node/>"), "a <node> has no id"),
-        (graphml(nodes(p="bit"), edges("p-q")), "ends in 'q', which is no node"),
+        (graphml(nodes(p="bit"), edges("p-q")), "ends in 'q', which is not a node"),
         (graphml('<node id="b0"><graph><node id="b1"/></graph></node>'), "lies inside another"),
         (graphml("<hyperedge/>"), "hyperedges"),
         (graphml("<a>" * 50 + "</a>" * 50), "nested too deep"),
         (graphml(nodes(p="bit")), "1 bits and 0 checks"),
         (graphml("", head='<!DOCTYPE g [<!ENTITY a "b">]>'), "document type"),
         (graphml("", head='<!DOCTYPE g SYSTEM "file:///etc/passwd">'), "document type"),
-        ("<svg></svg>", "no GraphML"),
+        ("<svg></svg>", "not GraphML"),
         ("<graphml>", "not valid XML"),
         ("", "not valid XML"),
     ],
@@ -287,7 +287,7 @@ def test_report_counts_degrees_isolated_nodes_and_duplicates(tmp_path: Path) -> 
 def test_missing_files_and_other_formats(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no such file"):
         read_tanner(tmp_path / "none.json")
-    with pytest.raises(InputError, match="no known format"):
+    with pytest.raises(InputError, match="not a known format"):
         read_tanner(tmp_path / "graph.dot")
     (tmp_path / "latin.txt").write_bytes(b"c0 b\xff\n")
     with pytest.raises(InputError, match="byte 4 is not UTF-8"):

@@ -46,7 +46,7 @@ class Batch(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What is said about one shot: rows of `observables` and `edges`, the latter empty if not wanted."""
+    """The answer to one shot: rows of `observables` and `edges`, the latter empty if not wanted."""
 
     masks: Any
     observables: Any
@@ -149,7 +149,7 @@ def match_range(g: Graph, a: Arena, b: Batch, lo: int, hi: int) -> int:
             b.status[s] = BAD_WEIGHT
             continue
         answer = Answer(b.masks, b.observables[s], b.edges[s if want_edges else 0])
-        # A shot may be taken up again after the arena was found too small.
+        # A shot may be matched again after the arena was found too small.
         answer.observables[:] = 0
         answer.edges[:] = 0
         for i in range(n_bytes):

@@ -112,7 +112,7 @@ class Ints(Protocol):
 
 
 class Memory(NamedTuple):
-    """Graph and arena as the kernels see them. `*_limit`: fill at which the arena is too small to go on."""
+    """Graph and arena as the kernels see them. `*_limit`: fill at which the arena is too small to continue."""
 
     start: Ints
     slots: Ints
