@@ -27,11 +27,11 @@ def parents_of(given: Sequence[str]) -> str | list[str] | None:
         try:
             names = json.loads(names[0])
         except ValueError:
-            names = [names[0]]  # which is no branch
+            names = [names[0]]  # which is not a branch
     for name in names:
         if not isinstance(name, str) or _NO_BRANCH.search(name):
             raise InputError(
-                f"{name!r} is no branch",
+                f"{name!r} is not a branch",
                 where="--fork-from",
                 hint="give a name; for a compose round, repeat the option, or give a JSON list: "
                 """'["exp/<run_id>/01-a", "exp/<run_id>/02-b"]'""",

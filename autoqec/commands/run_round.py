@@ -33,7 +33,7 @@ from autoqec.commands.output import print_result, print_table
 @click.option(
     "--memory-gb",
     type=click.FloatRange(min=0),
-    help="Most memory a training batch may need. Default: what is free.",
+    help="Maximum memory that a training batch may need. Default: what is free.",
 )
 @click.option(
     "--compile", "torch_compile", is_flag=True, help="Train with a compiled graph network (torch.compile)."
@@ -62,7 +62,7 @@ def command(
     """Train and validate one predecoder: ENV_YAML (file or builtin), CONFIG_YAML (DSL), ROUND_DIR (made if missing).
 
     Writes config.yaml, train.log, checkpoint.pt, metrics.json and artifact_manifest.json. Exit code 0 when the status is
-    ok, 1 otherwise, 2 if CONFIG_YAML is no config; metrics.json says why. Without --json, the last line of stdout is
+    ok, 1 otherwise, 2 if CONFIG_YAML is not a config; metrics.json says why. Without --json, the last line of stdout is
     AUTOQEC_RESULT_JSON= and the same in one line, for scripts.
     """
     from autoqec.decoders.dsl_schema import PredecoderDSL
@@ -149,7 +149,7 @@ def _print(metrics: Any) -> None:
     )
     for row in metrics.baselines or ():
         click.echo(
-            f"{row['plain']}: LER {row['ler_plain']:.4g}, {row['ratio'] or float('nan'):.3f} of the predecoder's on "
+            f"{row['plain']}: LER {row['ler_plain']:.4g}, {row['ratio'] or float('nan'):.3f} times the predecoder's on "
             f"{row['shots']} shots ({row['ratio_low']:.3f} .. {row['ratio_high'] or float('inf'):.3f})"
         )
     if metrics.hard_flip is not None:

@@ -92,7 +92,7 @@ class NoiseSpec(_Strict):
             raise ValueError("a custom_dem fixes the whole noise model: remove level and idle")
         if self.leakage is not None and self.leakage.leak * max(self.p) > 1.0:
             raise ValueError(
-                f"leak = {self.leakage.leak!r} times p = {max(self.p)!r} is no probability: lower leak"
+                f"leak = {self.leakage.leak!r} times p = {max(self.p)!r} is not a probability: lower leak"
             )
         if self.reference_p is not None and self.reference_p not in self.p:
             raise ValueError(f"reference_p = {self.reference_p!r} is not in the sweep p = {self.p!r}")
