@@ -54,7 +54,7 @@ def out_of_memory(config: RunnerConfig) -> RoundMetrics:
 
 def play(run: Run, slug: str, config: dict[str, Any], how: Any, **outcome: Any) -> dict[str, Any]:
     experiment = Experiment.begin(run, Proposal(hypothesis=f"try {slug}", slug=slug))
-    return experiment.complete(config, runner=how, dsl_config=config, **outcome)
+    return experiment.complete(config, runner=how, **outcome)
 
 
 def verify(run: Run, row: dict[str, Any], holdout: float, half: float = HALF) -> None:

@@ -104,7 +104,7 @@ def test_a_real_round_that_is_killed_in_its_worktree(tmp_path) -> None:
     run = Run.create(tmp_path, "surface_d3_depol", open_workspace(tmp_path), limits=Limits(min_free_gb=0.0))
     experiment = Experiment.begin(run, Proposal(hypothesis="slow", slug="slow"))
     config = changed(training={"epochs": 9, "loss": "bce", "batch_size": 128})
-    experiment.complete(config, runner=SubprocessRunner(wall_clock_s=1, grace_s=0), dsl_config=config)
+    experiment.complete(config, runner=SubprocessRunner(wall_clock_s=1, grace_s=0))
     (one,) = diagnose_run(run.files.path).rounds
     assert one.cause == "timeout", one.to_dict()
     assert one.patch is not None
