@@ -256,15 +256,13 @@ class RoundMetrics(BaseModel):
             raise ValueError(f"delta_ler_ci_low = {low!r} is above delta_ler_ci_high = {high!r}")
         return self
 
-    @model_validator(mode="before")
-    @classmethod
-    def _kind_of_a_nan_loss(cls, data: Any) -> Any:
+    @model_validator(mode="after")
+    def _kind_of_a_nan_loss(self) -> Self:
         """Rows of older versions and of other runners know no kinds, and say in a sentence that the loss was NaN."""
-        if isinstance(data, Mapping) and data.get("failure_kind") is None:
-            ended = data.get("status") in ("killed_by_safety", "train_error")
-            if ended and re.search(r"\bnan", str(data.get("status_reason")), re.IGNORECASE):
-                return {**data, "failure_kind": "nan_loss"}
-        return data
+        ended = self.status in ("killed_by_safety", "train_error") and self.failure_kind is None
+        if ended and re.search(r"\bnan", self.status_reason or "", re.IGNORECASE):
+            self.failure_kind = "nan_loss"
+        return self
 
     @model_validator(mode="after")
     def _row_is_identified(self) -> Self:
