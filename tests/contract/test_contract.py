@@ -358,7 +358,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("NoiseSpec", {"p": [0.1, 0.1]}, "repeats"),
     ("NoiseSpec", {"eta": 2.0}, "biased"),
     ("NoiseSpec", {"leakage": {}}, "leakage"),
-    ("NoiseSpec", {"type": "leakage", "p": [0.2], "leakage": {"leak": 6.0}}, "no probability"),
+    ("NoiseSpec", {"type": "leakage", "p": [0.2], "leakage": {"leak": 6.0}}, "not a probability"),
     ("NoiseSpec", {"dem": "m.dem"}, "custom_dem"),
     ("NoiseSpec", {"type": "custom_dem", "dem": "m.dem", "level": "circuit"}, "level"),
     ("NoiseSpec", {"reference_p": 0.2}, "reference_p"),
