@@ -43,8 +43,9 @@ def check_whole(done: Finished, rounds: int) -> list[dict[str, Any]]:
     assert [row["round"] for row in rows] == list(range(1, rounds + 1))
     assert json.loads(done.files.history_array.read_text()) == rows
     headings = [line for line in done.log.splitlines() if line.startswith("#")]
-    assert len(headings) == rounds + 2
-    assert [line.partition(":")[0] for line in headings[1:-1]] == [
+    beyond = ["## Front", "## Dominated, within the noise of the front"]
+    assert headings[1 + rounds :] in (beyond, beyond[:1])
+    assert [line.partition(":")[0] for line in headings[1 : 1 + rounds]] == [
         f"## Round {n}" for n in range(1, rounds + 1)
     ]
     assert not list((done.repository / ".worktrees").glob("*"))
@@ -168,7 +169,7 @@ def _same(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def test_anthropic_and_its_replay_give_the_same_rounds(tmp_path: Path, verifier: Path) -> None:
     """With words that the metrics do not support, a duplicate, and parents that conflict."""
-    wrong = {"summary_1line": "A ratio of 3.7, the best so far", "verdict": "candidate", "next_hypothesis_seed": "LER 0.0001 is near"}  # fmt: skip
+    wrong = {"summary_1line": "A ratio of 3.7, the best so far", "verdict": "candidate", "next_hypothesis_seed": "LER 0.00037 is near"}  # fmt: skip
     script = [
         {"idea": idea("Six iterations"), "code": code(6), "words": wrong},
         {"idea": idea("Six again"), "code": [code(6), code(6)], "trains": False},
