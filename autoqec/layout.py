@@ -24,11 +24,6 @@ def failure_cache(stream: str, key: str) -> Path:
     return cache_root() / "failures" / stream / f"{key}.bin"
 
 
-def compiled_kernels(key: str) -> Path:
-    """There once the installed package's kernels have been compiled, by their content."""
-    return cache_root() / "compiled" / key
-
-
 def data_root() -> Path:
     """Folder for things that cannot be rebuilt: `$AUTOQEC_HOME`, else `autoqec` in the user's data folder."""
     if chosen := os.environ.get("AUTOQEC_HOME"):
@@ -47,6 +42,20 @@ class VerifierDir:
         self.lock = self.path / "lock"
         self.bundles = self.path / "bundles"
         self.code = self.path / "code"
+
+
+class KernelDir:
+    """The verifier's compiled kernels, for all its homes: `$AUTOQEC_KERNELS`, else in the data folder. Nobody else may write there."""
+
+    def __init__(self, path: str | Path | None = None) -> None:
+        chosen = path or os.environ.get("AUTOQEC_KERNELS")
+        self.path = Path(chosen) if chosen else data_root() / "kernels"
+        self.secret = self.path / "secret"
+        self.lock = self.path / "lock"
+
+    def version(self, key: str) -> Path:
+        """Those of one version of the sources, as one numba compiled them."""
+        return self.path / key
 
 
 class RoundDir:

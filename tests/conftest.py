@@ -18,11 +18,13 @@ sys.path.append(
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _own_cache() -> object:
-    with tempfile.TemporaryDirectory() as folder:
-        os.environ["AUTOQEC_CACHE"] = folder
+def _own_cache(pytestconfig: pytest.Config) -> object:
+    """The verifier's kernels are compiled once for a checkout: they are known by the hashes of their sources."""
+    kernels = pytestconfig.rootpath / ".pytest_cache" / "autoqec-kernels"
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AUTOQEC_CACHE", folder)
+        patch.setenv("AUTOQEC_KERNELS", str(kernels))
         yield
-        del os.environ["AUTOQEC_CACHE"]
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -16,16 +16,17 @@ def plain_backend(env: Environment) -> DecoderChoice:
     return backend_entry(env.spec.classical_backend).plain
 
 
-def reference_p(env: Environment) -> float:
+def reference_p(env: Environment, *, store: bool = True) -> float:
     """`noise.reference_p`, else the largest p of the sweep where the plain backend's LER is below 0.05.
 
     If there is none, the smallest p. Shots are added until the interval at that p excludes 0.05, up to 32,768.
+    store: whether to believe and keep failure bits on disk.
     """
     if env.spec.noise.reference_p is not None:
         return env.spec.noise.reference_p
     sweep = sorted(env.spec.noise.p, reverse=True)
     if len(sweep) > 1:
-        with Evaluator(env, workers=1, purpose="reference") as evaluator:
+        with Evaluator(env, workers=1, purpose="reference", store=store) as evaluator:
             for p in sweep:
                 if _is_below(evaluator, p, plain_backend(env)):
                     return p

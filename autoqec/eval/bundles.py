@@ -11,7 +11,7 @@ import json
 import secrets
 import shutil
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -36,7 +36,7 @@ CHUNK = 10_000
 
 
 class Stream(BaseModel):
-    """Shots at one p: `circuit` is the hash of what was sampled."""
+    """Shots at one p: `circuit` is the hash of what was sampled, `index` the p's place in the sweep, which names the files."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -45,6 +45,7 @@ class Stream(BaseModel):
     shots: int
     detectors: int
     observables: int
+    index: int | None = None
 
 
 class Meta(BaseModel):
@@ -68,7 +69,7 @@ class Bundle:
     """Shots at every p of a sweep, on disk; while it is open, more can be added.
 
     labels: inclusive range that chunks take theirs from, in order, the same at every p.
-    name: goes into the seeds; random for a fresh bundle.
+    name: goes into the seeds; random for a fresh bundle. fixed: shots at the reference p, where that was settled before.
     """
 
     env: Environment
@@ -79,6 +80,7 @@ class Bundle:
     checkpoints: list[str]
     fresh: bool = True
     made: float = field(default_factory=time.time)
+    fixed: int | None = None
     _shots: dict[float, int] = field(default_factory=dict)
 
     @property
@@ -95,8 +97,7 @@ class Bundle:
 
     def files(self, p: float) -> tuple[Path, Path]:
         """Packed detectors and observables at p, one row per shot."""
-        index = self.env.spec.noise.p.index(p)
-        return self.folder / f"p{index}.dets.b8", self.folder / f"p{index}.obs.b8"
+        return _files(self.folder, self.env.spec.noise.p.index(p))
 
     def missing(self, p: float, shots: int) -> list[int]:
         """Labels of the chunks that are to be sampled for `shots` shots at p."""
@@ -126,6 +127,7 @@ class Bundle:
                 shots=n,
                 detectors=self.env.problem(p).n_checks,
                 observables=self.env.problem(p).n_observables,
+                index=self.env.spec.noise.p.index(p),
             )
             for p, n in self._shots.items()
         ]
@@ -151,19 +153,32 @@ class Bundle:
         return identity
 
     def _data_hash(self) -> str:
-        digest = hashlib.sha256(b"autoqec/bundle/v1")
-        for p in sorted(self._shots):
-            digest.update(json.dumps([p, self.env.stream(p), self._shots[p]]).encode())
-            for path in self.files(p):
-                digest.update(path.read_bytes())
-        return digest.hexdigest()
+        return _data_hash({p: (self.env.stream(p), n, self.files(p)) for p, n in self._shots.items()})
+
+
+def _files(folder: Path, index: int) -> tuple[Path, Path]:
+    return folder / f"p{index}.dets.b8", folder / f"p{index}.obs.b8"
+
+
+def _data_hash(streams: Mapping[float, tuple[str, int, tuple[Path, Path]]]) -> str:
+    """streams: by p the circuit's hash, the shots and their files."""
+    digest = hashlib.sha256(b"autoqec/bundle/v1")
+    for p, (circuit, shots, files) in sorted(streams.items()):
+        digest.update(json.dumps([p, circuit, shots]).encode())
+        for path in files:
+            digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def new_name(env: Environment, kind: Kind) -> str:
+    """Of a bundle; fresh ones have a random one."""
+    return f"{env.content_hash}/dev" if kind == "dev" else secrets.token_hex(16)
 
 
 def open_bundle(
-    env: Environment, kind: Kind, folder: Path, labels: tuple[int, int], checkpoints: list[str]
+    env: Environment, kind: Kind, folder: Path, labels: tuple[int, int], checkpoints: list[str], name: str
 ) -> Bundle:
-    """A new, empty bundle below `folder`."""
-    name = f"{env.content_hash}/dev" if kind == "dev" else secrets.token_hex(16)
+    """An empty bundle below `folder`."""
     draft = folder / f".open-{secrets.token_hex(8)}"
     draft.mkdir(parents=True, mode=0o700)
     return Bundle(env, kind, draft, labels, name, checkpoints)
@@ -188,6 +203,20 @@ def load_bundle(env: Environment, folder: Path, identity: str) -> Bundle:
     if bundle._data_hash() != identity:
         raise InputError("does not hold the data that its name is the hash of", where=where)
     return bundle
+
+
+def is_sealed(folder: Path, identity: str) -> bool:
+    """Whether the bundle of that name is archived in `folder` and holds the data that its name is the hash of."""
+    path = folder / identity
+    try:
+        meta = Meta.model_validate_json((path / "meta.json").read_bytes())
+        streams = {
+            each.p: (each.circuit, each.shots, _files(path, int(each.index)))  # type: ignore[arg-type]
+            for each in meta.streams
+        }
+        return identity.isalnum() and _data_hash(streams) == identity
+    except (OSError, ValueError, TypeError):
+        return False
 
 
 def sample_chunk(env: Environment, secret: Secret, bundle: str, kind: str, p: float, label: int) -> Shots:

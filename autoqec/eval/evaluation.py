@@ -67,12 +67,20 @@ class Evaluation:
             for key, alpha in zip(keys[1:], alphas[1:], strict=True)
         ]
 
+    def estimate(self, key: str) -> None:
+        """The subject, the plain backend and the other baselines at the reference p, on shots of a number fixed before."""
+        self._decode_to(self.reference_p, self.sizes[0], [key])
+        work = {task: [sink] for task, sink in self._more_decoders(self.reference_p, [])}
+        self._run("estimate of the effect", work)
+
     @cached_property
     def sizes(self) -> tuple[int, int]:
         """Minimum and maximum shots of the test. Only a confirmation grows: where sampling stops on success, effects are overstated."""
         if not self.bundle.fresh:
             there = self.bundle.shots(self.reference_p)
             return there, there
+        if self.bundle.fixed is not None:
+            return self.bundle.fixed, self.bundle.fixed
         minimum = self.options.floor(self.env)
         return minimum, self.options.ceiling(self.env) if self.bundle.kind == "confirm" else minimum
 

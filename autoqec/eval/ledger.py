@@ -1,46 +1,57 @@
-"""The ledger of confirmations: append-only, each row chained to the one before it.
+"""The ledger of confirmations and estimates: append-only, each row chained to the one before it and marked with the secret.
 
 A checkpoint is logged before the shots that judge it exist, and every confirmation that begins counts against its
 run's plan, whatever becomes of it: trying again until the shots are kind uses up the run's alpha.
+
+A row without the verifier's mark spends alpha like any other, and is evidence of nothing.
 """
 
 from __future__ import annotations
 
-import re
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from autoqec.errors import AutoQECError
+from autoqec.eval.family import is_lone, shared
+from autoqec.eval.secret import Secret
 from autoqec.io.hashing import sha256_json
-from autoqec.io.jsonl import JsonLines
+from autoqec.io.jsonl import JsonLines, Row
 from autoqec.io.locks import locked
 from autoqec.layout import VerifierDir
 from autoqec.stats.sequential import TOTAL_ALPHA, confirmation_alpha
 
-_RUN_ID = re.compile(r"\d{8}-\d{6}")
-
-
-def family_of(round_dir: Path) -> str:
-    """What shares one plan of confirmations: the run that holds the round, or a round that stands alone."""
-    path = round_dir.resolve()
-    return str(path.parent if _RUN_ID.fullmatch(path.parent.name) else path)
+_PURPOSE = "ledger"
 
 
 class Share(NamedTuple):
     """before: confirmations before this one, None for shots on which nothing is confirmed. alpha: what it may spend, 0 where
-    the plan is used up."""
+    the plan is used up. opening: the hash of its row."""
 
     before: int | None
     alpha: float
+    opening: str | None = None
+
+
+class Draw(NamedTuple):
+    """An estimate bundle: its name, on which all seeds depend, and how many shots of which labels it has."""
+
+    name: str
+    shots: int
+    labels: tuple[int, int]
 
 
 @dataclass(frozen=True)
 class Ledger:
     home: VerifierDir
 
-    def rows(self) -> list[dict[str, Any]]:
+    @cached_property
+    def _secret(self) -> Secret:
+        return Secret.of(self.home.secret)
+
+    def rows(self) -> list[Row]:
         """All rows; an error if one was changed or taken out."""
         rows = JsonLines(self.home.ledger).rows()
         previous = ""
@@ -54,21 +65,18 @@ class Ledger:
             previous = sha256_json(row)
         return rows
 
-    def verdict_of(self, checkpoint: str, bundle: str) -> str | None:
-        """What was judged of a checkpoint on a bundle."""
-        judged = [
-            row
-            for row in self.rows()
-            if row["event"] == "judged" and (row["checkpoint"], row["bundle"]) == (checkpoint, bundle)
-        ]
-        return str(judged[-1]["verdict"]) if judged else None
-
-    def wrote(self, report: str, family: str) -> bool:
-        """Whether this verifier wrote the verification_report.json of that SHA-256, to the byte, on alpha of that family."""
-        return any(
-            row["event"] == "judged" and (row.get("report"), row.get("family")) == (report, family)
-            for row in self.rows()
-        )
+    def wrote(self, report: str, checkpoint: str, family: str | None) -> Row | None:
+        """The row that says that this verifier wrote the verification_report.json of that SHA-256, to the byte, on a checkpoint
+        and on alpha of that family (None: of a round that stands alone), in a confirmation that was opened before."""
+        rows = list(self._marked())
+        openings = {sha256_json(row): row for row in rows if _is(row, "opened", checkpoint)}
+        for row in rows:
+            of = row.get("family")
+            own = is_lone(of) if family is None else shared(of, family)
+            opening = openings.get(str(row.get("opening")))
+            if own and _is(row, "judged", checkpoint) and row.get("report") == report and opening is not None:
+                return row
+        return None
 
     def add(self, event: str, **facts: Any) -> None:
         with locked(self.home.lock):
@@ -90,22 +98,51 @@ class Ledger:
                 "checkpoint": checkpoint,
                 "alpha": alpha,
             }
-            self._append(rows, "opened", {**named, **facts})
-        return Share(before, alpha)
+            opening = self._append(rows, "opened", {**named, **facts})
+        return Share(before, alpha, opening)
 
-    def _append(self, rows: list[dict[str, Any]], event: str, facts: dict[str, Any]) -> None:
+    def draw_estimate(self, family: str, checkpoint: str, env: str, wanted: Draw) -> Draw:
+        """The one estimate bundle of a checkpoint in an environment: as wanted if it is the first, else the one that was
+        drawn before. A second draw would be a choice between two figures."""
+        with locked(self.home.lock):
+            rows = self.rows()
+            for row in self._marked(rows):
+                if _is(row, "opened", checkpoint) and (row.get("kind"), row.get("env")) == ("estimate", env):
+                    return Draw(row["name"], row["shots"], (row["labels"][0], row["labels"][1]))
+            facts = {"kind": "estimate", "family": family, "checkpoint": checkpoint, "env": env, "alpha": 0.0}
+            self._append(rows, "opened", {**facts, **wanted._asdict(), "labels": list(wanted.labels)})
+        return wanted
+
+    def _marked(self, rows: list[Row] | None = None) -> Iterator[Row]:
+        """The rows that bear the verifier's mark."""
+        for row in self.rows() if rows is None else rows:
+            if self._secret.wrote(_PURPOSE, _content(row), row.get("mark")):
+                yield row
+
+    def _append(self, rows: list[Row], event: str, facts: dict[str, Any]) -> str:
+        """Returns the hash of the new row."""
         previous = sha256_json(rows[-1]) if rows else ""
         row = {"event": event, "time": time.time(), "previous": previous, **facts}
+        row["mark"] = self._secret.mark(_PURPOSE, _content(row))
         JsonLines(self.home.ledger).append(row)
+        return sha256_json(row)
 
 
-def _spent(rows: list[dict[str, Any]], family: str, checkpoint: str) -> tuple[int, float]:
+def _content(row: Row) -> str:
+    return sha256_json({name: value for name, value in row.items() if name != "mark"})
+
+
+def _is(row: Row, event: str, checkpoint: str) -> bool:
+    return (row.get("event"), row.get("checkpoint")) == (event, checkpoint)
+
+
+def _spent(rows: list[Row], family: str, checkpoint: str) -> tuple[int, float]:
     """Confirmations started in a family, or for this very checkpoint in any other, and their alpha."""
     alphas = [
-        row["alpha"]
+        float(row["alpha"])
         for row in rows
-        if row["event"] == "opened"
-        and row["kind"] == "confirm"
-        and (row["family"] == family or row["checkpoint"] == checkpoint)
+        if row.get("event") == "opened"
+        and row.get("kind") == "confirm"
+        and (shared(row.get("family"), family) or row.get("checkpoint") == checkpoint)
     ]
     return len(alphas), sum(alphas)

@@ -10,7 +10,14 @@ _MARK = {True: "ok", False: "NOT OK", None: "n/a"}
 
 
 def render(report: VerifyReport) -> str:
-    sections = [_head(report), _per_p(report), _baselines(report), _guards(report), _ablation(report)]
+    sections = [
+        _head(report),
+        _estimate(report),
+        _per_p(report),
+        _baselines(report),
+        _guards(report),
+        _ablation(report),
+    ]
     sections += [_cost(report), _composition(report), _provenance(report)]
     return "\n\n".join(section for section in sections if section) + "\n"
 
@@ -30,6 +37,22 @@ def _head(report: VerifyReport) -> str:
     if report.target is not None:
         lines += ["", f"Target: {report.target.text}."]
     return "\n".join(lines)
+
+
+def _estimate(report: VerifyReport) -> str:
+    if (found := report.estimate) is None:
+        return ""
+    text = (
+        f"{found.shots} shots at p = {found.p:g} that selected nothing: LER {found.ler_candidate:.4g} against "
+        f"{found.ler_baseline:.4g} of {found.baseline}; difference {found.delta:.4g} [{_cell(found.delta_ci)}], "
+        f"ratio {_cell(found.ratio)} [{_cell(found.ratio_ci)}]."
+    )
+    if found.strongest != found.baseline and found.delta_vs_strongest_ci is not None:
+        text += (
+            f" Against {found.strongest}, the strongest classical decoder on these shots: "
+            f"{_cell(found.delta_vs_strongest)} [{_cell(found.delta_vs_strongest_ci)}] on {found.shots_of_strongest} shots."
+        )
+    return f"## Size of the effect\n\n{text} This is the figure to quote: that of the test was stopped when it was large."
 
 
 def _spending(report: VerifyReport) -> str:
@@ -152,6 +175,7 @@ def _composition(report: VerifyReport) -> str:
 def _provenance(report: VerifyReport) -> str:
     rows = [
         ("bundle", f"{report.paired_eval_bundle_id} ({report.bundle_kind})"),
+        ("estimate bundle", None if report.estimate is None else report.estimate.bundle),
         ("checkpoint", report.checkpoint_sha256),
         ("model code", report.model_code),
         ("sandbox", report.sandbox_tier if report.sandboxed else "unsandboxed"),

@@ -18,7 +18,7 @@ from autoqec.eval.guards import guards
 from autoqec.eval.guards.ablation import figures
 from autoqec.eval.guards.cost_census import census
 from autoqec.eval.ledger import Share
-from autoqec.eval.schema import BaselineRow, GuardResult, PairedRow, VerifyReport
+from autoqec.eval.schema import BaselineRow, Estimate, GuardResult, PairedRow, VerifyReport
 from autoqec.eval.verdict import judge
 from autoqec.eval.verification_state import VerificationState
 from autoqec.io import atomic
@@ -127,6 +127,22 @@ def _ok(guards: Mapping[str, GuardResult], *names: str) -> bool:
     return all(guards[name].ok is not False for name in names)
 
 
+def estimate_of(verification: VerificationState, evaluation: Evaluation, bundle_id: str) -> Estimate:
+    """verification: with the tally and the bundle of the estimate."""
+    head = _paired(verification, verification.reference_p)
+    strongest = _strongest(head, _baselines(verification, evaluation, head.p, orders=False))
+    shared = set(Estimate.model_fields) & set(PairedRow.model_fields)
+    return Estimate(
+        **{name: getattr(head, name) for name in shared},
+        bundle=bundle_id,
+        interval_level=verification.env.spec.eval_protocol.interval_level,
+        strongest=strongest.name,
+        delta_vs_strongest=strongest.delta,
+        delta_vs_strongest_ci=strongest.delta_ci,
+        shots_of_strongest=strongest.shots,
+    )
+
+
 def _paired(verification: VerificationState, p: float) -> PairedRow:
     table = verification.against_plain(p)
     level = verification.env.spec.eval_protocol.interval_level
@@ -162,13 +178,15 @@ def _target(verification: VerificationState, rows: Sequence[PairedRow]) -> Targe
     return check_target(counts, target_ler=wanted.target_ler, target_p=wanted.target_p, level=level)
 
 
-def _baselines(verification: VerificationState, evaluation: Evaluation, p: float) -> list[BaselineRow]:
+def _baselines(
+    verification: VerificationState, evaluation: Evaluation, p: float, *, orders: bool = True
+) -> list[BaselineRow]:
     """The other decoders at p. At other orders of ordered statistics the subject is a row of its own."""
     rows = []
     names = {
         choice.name: unavailable(choice, verification.problems[p]) for choice in evaluation.other_choices()
     }
-    own = [at_order(verification.key, order) for order in evaluation.other_orders()]
+    own = [at_order(verification.key, order) for order in evaluation.other_orders()] if orders else []
     for name in (*names, *own):
         reason, is_candidate = names.get(name), name in own
         shown = name.replace(verification.model(), "predecoder") if is_candidate else name

@@ -9,7 +9,9 @@ from pathlib import Path
 
 from autoqec.decoders.checkpoint_format import MAX_BYTES
 from autoqec.errors import InputError
-from autoqec.eval.ledger import Ledger, family_of
+from autoqec.eval.bundles import is_sealed
+from autoqec.eval.family import run_family
+from autoqec.eval.ledger import Ledger
 from autoqec.eval.schema import VerifyReport
 from autoqec.io.hashing import sha256_bytes
 from autoqec.io.strict_yaml import parse_json
@@ -21,26 +23,26 @@ _MAX_REPORT = 8 << 20
 
 
 def written_report(round_dir: str | Path, *, home: Path | None = None) -> VerifyReport:
-    """The report in `round_dir`, which the ledger of the verifier at `home` knows to the byte, on the checkpoint that lies there.
+    """The report in `round_dir`, if the verifier at `home` wrote it: to the byte, on the checkpoint that lies there, in a
+    confirmation that its ledger opened before, and on shots that are in its archive.
 
     Raises:
         InputError: there is no such report.
     """
-    files = RoundDir(round_dir)
+    files, verifier = RoundDir(round_dir), VerifierDir(home)
     data = read_regular(files.report, limit=_MAX_REPORT, hint="verify the round first")
-    if not Ledger(VerifierDir(home)).wrote(sha256_bytes(data), family_of(files.path)):
+    checkpoint = sha256_bytes(read_regular(files.checkpoint, limit=MAX_BYTES))
+    where, hint = str(files.report), "verify the round again, where it lies"
+    row = Ledger(verifier).wrote(sha256_bytes(data), checkpoint, run_family(files.path))
+    if row is None:
         raise InputError(
-            "is not as this verifier wrote it, for this run",
-            where=str(files.report),
-            hint="verify the round again, where it lies",
+            "is not as this verifier wrote it, for this run and its checkpoint", where=where, hint=hint
         )
-    report = validate_model(
-        parse_json(data.decode(), where=str(files.report)), VerifyReport, where=str(files.report)
-    )
-    if sha256_bytes(read_regular(files.checkpoint, limit=MAX_BYTES)) != report.checkpoint_sha256:
-        raise InputError(
-            "is not the checkpoint that was verified",
-            where=str(files.checkpoint),
-            hint="verify the round again",
-        )
-    return report
+    for name in ("bundle", "estimate"):
+        if row.get(name) is not None and not is_sealed(verifier.bundles, str(row[name])):
+            raise InputError(
+                f"the shots of its {name} are not in the verifier's archive: {str(row[name])[:16]}",
+                where=where,
+                hint=hint,
+            )
+    return validate_model(parse_json(data.decode(), where=where), VerifyReport, where=where)

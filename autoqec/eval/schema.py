@@ -131,6 +131,34 @@ class Composition(_Row):
     parents: list[str]
 
 
+class Estimate(_Row):
+    """The effect at the reference p on a bundle of its own, of a size fixed before, that nothing was selected or stopped on.
+
+    It is drawn once for a checkpoint. All figures as in `PairedRow`; strongest: of the classical decoders, by these shots.
+    """
+
+    bundle: str
+    p: float
+    shots: int
+    interval_level: float
+    baseline: str
+    ler_baseline: float
+    ler_baseline_ci: Interval
+    ler_candidate: float
+    ler_candidate_ci: Interval
+    delta: float
+    delta_ci: Interval
+    ratio: float | None
+    ratio_ci: tuple[float, float | None]
+    b: int
+    c: int
+    both: int
+    strongest: str
+    delta_vs_strongest: float | None
+    delta_vs_strongest_ci: Interval | None
+    shots_of_strongest: int
+
+
 class VerifyReport(BaseModel):
     """`delta_*` are baseline minus candidate, so a gain is positive; unknown keys are ignored when read.
 
@@ -182,6 +210,7 @@ class VerifyReport(BaseModel):
     ablation: Ablation | None = None
     cost: CostCensus | None = None
     composition: Composition | None = None
+    estimate: Estimate | None = None
     # additions: how it was run
     sandbox_tier: str | None = None
     sandboxed: bool | None = None

@@ -1,4 +1,4 @@
-"""The verifier's secret, and the sampler seeds that follow from it.
+"""The verifier's secret, the sampler seeds that follow from it, and the marks by which it knows its own files.
 
 Labels are public and so is how train and val seeds follow from them. A holdout seed is a keyed hash, so that nobody without
 the key can sample the shots that a model will be judged on.
@@ -17,6 +17,7 @@ from pathlib import Path
 from autoqec.errors import InputError
 
 _DOMAIN = "autoqec/holdout/v1"
+_MARKS = "autoqec/mark/v1"
 _BYTES = 32
 
 
@@ -53,3 +54,13 @@ class Secret:
         """64-bit sampler seed of one label of one bundle; `stream` is the hash of what is sampled."""
         message = "\x1f".join((_DOMAIN, purpose, bundle, stream, str(label)))
         return int.from_bytes(hmac.new(self.key, message.encode(), hashlib.sha256).digest()[:8], "little")
+
+    def mark(self, purpose: str, content: str) -> str:
+        """What only this verifier can write below a text of its own."""
+        message = "\x1f".join((_MARKS, purpose, content))
+        return hmac.new(self.key, message.encode(), hashlib.sha256).hexdigest()
+
+    def wrote(self, purpose: str, content: str, mark: object) -> bool:
+        return isinstance(mark, str) and hmac.compare_digest(
+            self.mark(purpose, content).encode(), mark.encode()
+        )

@@ -48,6 +48,7 @@ class _Described(BaseModel):
     output_mode: Literal["hard_flip", "soft_priors"]
     env_name: str = Field(max_length=200)
     env_hash: str = Field(max_length=200)
+    seed: int | None = None
     train_labels: tuple[Label, Label]
 
 
@@ -63,6 +64,8 @@ class Subject:
     output_mode: Literal["hard_flip", "soft_priors"]
     train_labels: tuple[int, int]
     code: ModelCode
+    env_hash: str = ""
+    seed: int | None = None
     branch: str | None = None
     metrics: dict[str, Any] | None = None
     manifest: dict[str, Any] | None = None
@@ -91,16 +94,30 @@ class Subject:
         return int(sum(array.nbytes for array in self.state.values()))
 
 
-def read_subject(
-    round_dir: Path, env: Environment, tier: Tier, home: VerifierDir, repo: Path | None
-) -> Subject:
-    """The subject of a round, or an InputError that says why it cannot be one. Its model can be built on `env`."""
+def checkpoint_bytes(round_dir: Path) -> bytes:
+    """The file, if its zip directory and the names in its pickle are those of plain weights. Nothing is unpacked."""
     path = RoundDir(round_dir).checkpoint
     if not round_dir.is_dir():
         raise InputError("is not a folder", where=str(round_dir), hint="give the folder of a round")
     data = read_regular(path, limit=MAX_BYTES, hint="give the folder of a round that has a checkpoint.pt")
     check_archive(data, where=str(path))
-    with ModelWorker(tier, request_s=_READING_S) as reader:
+    return data
+
+
+def read_subject(
+    round_dir: Path,
+    env: Environment,
+    tier: Tier,
+    home: VerifierDir,
+    repo: Path | None,
+    kernels: Path | None = None,
+) -> Subject:
+    """The subject of a round, or an InputError that says why it cannot be one. Its model can be built on `env`.
+
+    kernels: folder of compiled ones for the processes that read it.
+    """
+    path, data = RoundDir(round_dir).checkpoint, checkpoint_bytes(round_dir)
+    with ModelWorker(tier, cache=kernels, request_s=_READING_S) as reader:
         with _refusals(path, "train the round again"):
             described, state = reader.read_checkpoint(data)
         info = validate_model(described, _Described, where=str(path))
@@ -122,7 +139,9 @@ def read_subject(
         with ExitStack() as stack:
             worker = reader
             if not subject.code.is_trusted:
-                worker = stack.enter_context(ModelWorker(tier, subject.code.root, request_s=_READING_S))
+                worker = stack.enter_context(
+                    ModelWorker(tier, subject.code.root, cache=kernels, request_s=_READING_S)
+                )
             stack.enter_context(_refusals(path, "was it trained on this environment, by this version?"))
             problem = env.built_problem(env.spec.noise.p[0])
             worker.hold_model(
@@ -171,6 +190,8 @@ def _with_claims(
         output_mode=info.output_mode,
         train_labels=info.train_labels,
         code=code,
+        env_hash=info.env_hash,
+        seed=info.seed,
         branch=branch,
         metrics=metrics,
         manifest=_claims(files.manifest),

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from autoqec.decoders.baselines.registry import DecoderChoice
+from autoqec.decoders.reference_p import reference_p
 from autoqec.envs.problem import U8
 from autoqec.envs.sampling import Shots
 from autoqec.eval.bundles import read_rows, sample_chunk
@@ -67,6 +68,17 @@ class Sample:
     def run(self, verifier: VerifierWorker) -> Shots:
         env = verifier.environment(self.spec, self.root)
         return sample_chunk(env, self.secret, self.bundle, self.kind, self.p, self.label)
+
+
+@dataclass(frozen=True)
+class ReferenceP:
+    """The p at which the headline is quoted, found without the user's caches."""
+
+    spec: str
+    root: str
+
+    def run(self, verifier: VerifierWorker) -> float:
+        return reference_p(verifier.environment(self.spec, self.root), store=False)
 
 
 @dataclass(frozen=True)

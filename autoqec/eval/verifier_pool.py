@@ -14,30 +14,34 @@ from types import TracebackType
 from typing import Any, Self
 
 from autoqec.errors import AutoQECError
+from autoqec.eval.kernel_store import trusted_environment
+from autoqec.eval.lane_results import decode, result_type
 from autoqec.eval.verifier_worker import Task, WorkerSetup
 from autoqec.io.child_env import ONE_THREAD
 from autoqec.io.cores import available_cores
 from autoqec.io.scratch import scratch_folder
 
 MAX_WORKERS = 16
+MAX_RESULT = 1 << 30
 
 
 class VerifierPool:
-    """Worker processes; use it as a context manager, so that they and their confined processes end with it."""
+    """Worker processes; use it as a context manager, so that they and their confined processes end with it.
 
-    def __init__(self, setup: WorkerSetup, count: int | None = None) -> None:
+    kernels: folder of compiled ones, as `KernelStore` hands it out.
+    """
+
+    def __init__(self, kernels: Path, count: int | None = None) -> None:
         self._processes: list[tuple[subprocess.Popen[bytes], Connection]] = []
         self._held = contextlib.ExitStack()
         self._scratch = self._held.enter_context(scratch_folder("verify"))
-        self._setup = setup
+        self._kernels = kernels
         self.count = count or min(available_cores(), MAX_WORKERS)
 
     def __enter__(self) -> Self:
         try:
             for _ in range(self.count):
-                self._processes.append(_start(self._scratch))
-            for _, connection in self._processes:
-                connection.send(self._setup)
+                self._processes.append(_start(self._scratch, self._kernels))
         except BaseException:
             self.close()
             raise
@@ -47,6 +51,11 @@ class VerifierPool:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def equip(self, setup: WorkerSetup) -> None:
+        """Gives every worker the problems and models of the tasks that follow."""
+        for _, connection in self._processes:
+            connection.send(setup)
 
     def run(self, tasks: Sequence[Task], progress: Callable[[Any], None] | None = None) -> list[Any]:
         """The results of all tasks, in their order; tasks are started in that order as workers come free."""
@@ -70,19 +79,17 @@ class VerifierPool:
                 return
             for ready in wait(list(busy)):
                 connection = ready  # type: ignore[assignment]
+                index = busy.pop(connection)
                 try:
-                    good, result = connection.recv()
-                except (EOFError, ConnectionResetError):
+                    payload = connection.recv_bytes(MAX_RESULT)
+                except (EOFError, OSError):
                     raise AutoQECError(
                         "a process of the verifier ended unexpectedly",
                         where="verify",
                         hint="was the machine out of memory?",
                     ) from None
-                if not good:
-                    raise result
-                index = busy.pop(connection)
                 idle.append(connection)
-                yield index, result
+                yield index, decode(payload, result_type(type(tasks[index])))
 
     def close(self) -> None:
         for _, connection in self._processes:
@@ -96,12 +103,11 @@ class VerifierPool:
         self._held.close()
 
 
-def _start(scratch: Path) -> tuple[subprocess.Popen[bytes], Connection]:
+def _start(scratch: Path, kernels: Path) -> tuple[subprocess.Popen[bytes], Connection]:
     """A process that runs `verifier_worker.main`. It is trusted: it imports what this process would, from the same places.
 
     -P: the working directory is not one of them. It may be the checkout that is being judged.
     """
-    path = [str(Path(entry).absolute()) for entry in sys.path]
     ours, theirs = socket.socketpair()
     with theirs:
         process = subprocess.Popen(
@@ -117,8 +123,9 @@ def _start(scratch: Path) -> tuple[subprocess.Popen[bytes], Connection]:
             env={
                 **os.environ,
                 **ONE_THREAD,
-                "PYTHONPATH": os.pathsep.join(path),
+                **trusted_environment(kernels),
                 "TMPDIR": str(scratch),
+                "AUTOQEC_CACHE": str(scratch / "cache"),  # what lies in the user's is not believed
             },
         )
     return process, Connection(ours.detach())

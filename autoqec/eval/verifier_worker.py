@@ -29,6 +29,7 @@ from autoqec.envs.packing import pack, unpack, width
 from autoqec.envs.problem import U8, DecodingProblem
 from autoqec.envs.schema import EnvSpec
 from autoqec.errors import AutoQECError
+from autoqec.eval.lane_results import encode, encode_error
 from autoqec.sandbox.confined import Refused, WorkerDied
 from autoqec.sandbox.tiers import TIERS
 from autoqec.sandbox.worker import HeldModel, ModelWorker
@@ -66,8 +67,12 @@ class WorkerSetup:
     lifetime_s: float
 
 
+NO_SETUP = WorkerSetup({}, {}, "", "none", 0.0)
+"""For tasks that ask for neither problem nor model."""
+
+
 class Task(Protocol):
-    """Work for a worker; picklable, and so is its result."""
+    """Work for a worker, picklable. What `run` is declared to return is what `lane_results` parses its answer as."""
 
     def run(self, verifier: VerifierWorker) -> Any: ...
 
@@ -262,14 +267,19 @@ def main() -> None:
     """Serves tasks from the connection whose descriptor is the first argument, until it closes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     connection = Connection(int(sys.argv[1]))
-    verifier = VerifierWorker(connection.recv())
+    verifier = VerifierWorker(NO_SETUP)
     try:
         while True:
-            task: Task = connection.recv()
+            task: Task | WorkerSetup = connection.recv()
+            if isinstance(task, WorkerSetup):
+                verifier.close()
+                verifier = VerifierWorker(task)
+                continue
             try:
-                connection.send((True, task.run(verifier)))
+                answer = encode(task.run(verifier))
             except Exception as error:
-                connection.send((False, _readable(error)))
+                answer = encode_error(_readable(error))
+            connection.send_bytes(answer)
     except (EOFError, BrokenPipeError, ConnectionResetError):
         pass
     finally:

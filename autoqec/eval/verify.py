@@ -12,31 +12,35 @@ import shutil
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
-from autoqec.decoders.reference_p import plain_backend, reference_p
+from autoqec.decoders.reference_p import plain_backend
 from autoqec.envs.environment import Environment
 from autoqec.envs.problem import DecodingProblem
 from autoqec.errors import InputError
 from autoqec.eval import report
 from autoqec.eval.ablations import variants
-from autoqec.eval.bundles import Bundle, load_bundle, open_bundle
+from autoqec.eval.bundles import Bundle, load_bundle, new_name, open_bundle
 from autoqec.eval.composition import read_composition
 from autoqec.eval.evaluation import Evaluation
+from autoqec.eval.family import lone_family, run_family
 from autoqec.eval.guards import guards
 from autoqec.eval.guards.more_rounds import LARGEST, PROBLEM, longer
-from autoqec.eval.ledger import Ledger, Share, family_of
+from autoqec.eval.kernel_store import KernelStore
+from autoqec.eval.ledger import Draw, Ledger, Share
 from autoqec.eval.model_code import check_base
 from autoqec.eval.options import VerifyOptions
 from autoqec.eval.schema import VerifyReport
 from autoqec.eval.secret import Secret
-from autoqec.eval.subject import Subject, read_subject
+from autoqec.eval.subject import Subject, checkpoint_bytes, read_subject
+from autoqec.eval.tally import Tally
+from autoqec.eval.tasks import ReferenceP
 from autoqec.eval.verification_state import VerificationState
 from autoqec.eval.verifier_pool import VerifierPool
 from autoqec.eval.verifier_worker import WorkerSetup
 from autoqec.io.hashing import sha256_bytes
 from autoqec.layout import RoundDir, VerifierDir
-from autoqec.sandbox.kernel_cache import ensure_compiled
 from autoqec.sandbox.tiers import strongest
 from autoqec.stats.sequential import confirmation_alpha
 
@@ -73,47 +77,59 @@ class _Verification:
 
     def run(self, round_dirs: Sequence[Path]) -> list[VerifyReport]:
         self._check(round_dirs)
+        with ExitStack() as stack:
+            kernels = stack.enter_context(KernelStore().opened())
+            subjects = [
+                read_subject(path, self.env, self.tier, self.home, self.options.repo, kernels)
+                for path in round_dirs
+            ]
+            for subject in subjects:
+                check_base(subject.code, self.options.base)
+            pool = stack.enter_context(VerifierPool(kernels, self.options.workers))
+            reports = self._judged(subjects, pool, stack)
+        if self.options.write:
+            report.write(round_dirs[0], reports[0])
+        return reports
+
+    def _judged(
+        self, subjects: Sequence[Subject], pool: VerifierPool, stack: ExitStack
+    ) -> list[VerifyReport]:
         env, options = self.env, self.options
-        subjects = [read_subject(path, env, self.tier, self.home, options.repo) for path in round_dirs]
-        for subject in subjects:
-            check_base(subject.code, options.base)
+        family = _family(subjects[0])
         archived = load_bundle(env, self.home.bundles, options.bundle) if options.bundle else None
         self.home.path.mkdir(parents=True, exist_ok=True, mode=0o700)
         secret = Secret.of(self.home.secret)
-        at = reference_p(env)
+        (at,) = pool.run([ReferenceP(env.spec.model_dump_json(), str(env.root))])
         problems = {p: env.built_problem(p) for p in env.spec.noise.p}
         further = self._longer(at, problems[at])
-        setup = self._setup(subjects, problems, further, secret)
-        ensure_compiled()
+        pool.equip(self._setup(subjects, problems, further, secret))
         keys = [str(index) for index in range(len(subjects))]
-        with ExitStack() as stack:
-            pool = stack.enter_context(VerifierPool(setup, options.workers))
-            nominal = Share(None, confirmation_alpha(options.confirmations))
-            bundle, share = (archived, nominal) if archived else self._open(subjects)
-            stack.callback(_discard, bundle)
-            shares = [share if bundle.kind == "confirm" else nominal, *[nominal] * (len(subjects) - 1)]
-            evaluation = Evaluation(env, options, pool, bundle, secret, at, problems, plain_backend(env))
-            evidence = evaluation.confirm(keys, [each.alpha for each in shares])
-            verifications = [
-                VerificationState(
-                    key=key,
-                    subject=subject,
-                    env=env,
-                    options=options,
-                    secret=secret,
-                    bundle=bundle,
-                    reference_p=at,
-                    plain=evaluation.plain,
-                    problems=problems,
-                    tally=evaluation.tally,
-                    evidence=found,
-                    longer=None if further is None else further[0],
-                    ablation_shots=evaluation.ablation_shots(key),
-                )
-                for key, subject, found in zip(keys, subjects, evidence, strict=True)
-            ]
-            answers = evaluation.finish(verifications, guards())
-            identity = bundle.seal(self.home.bundles)
+        nominal = Share(None, confirmation_alpha(options.confirmations))
+        bundle, share = (archived, nominal) if archived else self._open(subjects, family)
+        stack.callback(_discard, bundle)
+        shares = [share if bundle.kind == "confirm" else nominal, *[nominal] * (len(subjects) - 1)]
+        evaluation = Evaluation(env, options, pool, bundle, secret, at, problems, plain_backend(env))
+        evidence = evaluation.confirm(keys, [each.alpha for each in shares])
+        verifications = [
+            VerificationState(
+                key=key,
+                subject=subject,
+                env=env,
+                options=options,
+                secret=secret,
+                bundle=bundle,
+                reference_p=at,
+                plain=evaluation.plain,
+                problems=problems,
+                tally=evaluation.tally,
+                evidence=found,
+                longer=None if further is None else further[0],
+                ablation_shots=evaluation.ablation_shots(key),
+            )
+            for key, subject, found in zip(keys, subjects, evidence, strict=True)
+        ]
+        answers = evaluation.finish(verifications, guards())
+        identity = bundle.seal(self.home.bundles)
         reports = [
             report.assemble(
                 verification,
@@ -128,14 +144,58 @@ class _Verification:
             for index, (verification, share) in enumerate(zip(verifications, shares, strict=True))
         ]
         if len(reports) > 1:
-            reports[0] = self._composed(reports, round_dirs)
-        text = report.as_json(reports[0])
-        family = family_of(round_dirs[0])
-        facts = {"checkpoint": subjects[0].sha256, "bundle": identity, "kind": bundle.kind, "family": family}
-        self.ledger.add("judged", verdict=reports[0].verdict, report=sha256_bytes(text.encode()), **facts)
-        if options.write:
-            report.write(round_dirs[0], reports[0])
+            reports[0] = self._composed(reports, [subject.round_dir for subject in subjects])
+        if reports[0].verdict == "VERIFIED":
+            reports[0] = self._estimated(reports[0], verifications[0], evaluation, family, stack)
+        self._enter(reports[0], identity, bundle.kind, family, shares[0])
         return reports
+
+    def _estimated(
+        self,
+        confirmed: VerifyReport,
+        verification: VerificationState,
+        evaluation: Evaluation,
+        family: str,
+        stack: ExitStack,
+    ) -> VerifyReport:
+        """A verified round with the size of its effect, on the one bundle that is ever drawn for it."""
+        bundle = self._estimate_bundle(verification.subject, family)
+        stack.callback(_discard, bundle)
+        again = replace(evaluation, bundle=bundle, tally=Tally())
+        again.estimate(verification.key)
+        measured = replace(verification, bundle=bundle, tally=again.tally)
+        found = report.estimate_of(measured, again, bundle.seal(self.home.bundles))
+        seconds = time.monotonic() - self.begin
+        return confirmed.model_copy(update={"estimate": found, "seconds": seconds})
+
+    def _estimate_bundle(self, subject: Subject, family: str) -> Bundle:
+        wanted = Draw(
+            new_name(self.env, "estimate"), self.options.floor(self.env), self.options.labels(self.env)
+        )
+        drawn = self.ledger.draw_estimate(family, subject.sha256, self.env.content_hash, wanted)
+        if self.options.kind == "estimate" and self.options.shots and drawn.shots != wanted.shots:
+            raise InputError(
+                f"the estimate bundle of this checkpoint has {drawn.shots} shots, and is drawn once",
+                where="--shots",
+                hint="leave it out",
+            )
+        folder, checkpoints = self.home.bundles, [subject.sha256]
+        bundle = open_bundle(self.env, "estimate", folder, drawn.labels, checkpoints, drawn.name)
+        bundle.fixed = drawn.shots
+        return bundle
+
+    def _enter(self, made: VerifyReport, identity: str, kind: str, family: str, share: Share) -> None:
+        """The last row of a verification: what was judged, by which report."""
+        facts = {
+            "checkpoint": made.checkpoint_sha256,
+            "bundle": identity,
+            "kind": kind,
+            "family": family,
+            "opening": share.opening,
+            "estimate": None if made.estimate is None else made.estimate.bundle,
+        }
+        digest = sha256_bytes(report.as_json(made).encode())
+        self.ledger.add("judged", verdict=made.verdict, report=digest, **facts)
 
     def _check(self, round_dirs: Sequence[Path]) -> None:
         """Refuses bad options before anything is read or written."""
@@ -150,6 +210,8 @@ class _Verification:
                     where=str(blocked[0] if blocked else files.path),
                     hint="make room for it: the verification would be spent without one",
                 )
+        for path in round_dirs:
+            checkpoint_bytes(path)
         self.options.ceiling(self.env)
         confirmation_alpha(self.options.confirmations)
 
@@ -182,17 +244,19 @@ class _Verification:
             lifetime_s=self.options.deadline_s,
         )
 
-    def _open(self, subjects: Sequence[Subject]) -> tuple[Bundle, Share]:
+    def _open(self, subjects: Sequence[Subject], family: str) -> tuple[Bundle, Share]:
         """A fresh bundle, and what the confirmation of the first subject may spend on it.
 
         The checkpoints are in the ledger before the bundle's name, on which all its seeds depend, exists.
         """
-        checkpoints = [subject.sha256 for subject in subjects]
+        kind, checkpoints = self.options.kind, [subject.sha256 for subject in subjects]
         self.ledger.add("registered", checkpoints=checkpoints)
-        labels = self.options.labels(self.env)
-        bundle = open_bundle(self.env, self.options.kind, self.home.bundles, labels, checkpoints)
+        if kind == "estimate":
+            return self._estimate_bundle(subjects[0], family), Share(None, 0.0)
+        labels, name = self.options.labels(self.env), new_name(self.env, kind)
+        bundle = open_bundle(self.env, kind, self.home.bundles, labels, checkpoints, name)
         share = self.ledger.open(
-            family_of(subjects[0].round_dir),
+            family,
             checkpoints[0],
             kind=bundle.kind,
             confirmations=self.options.confirmations,
@@ -207,6 +271,12 @@ class _Verification:
         names = [path.name for path in round_dirs[1:]]
         reading = read_composition(child, parents, names, threshold=self.options.threshold)
         return reports[0].model_copy(update={"composition": reading})
+
+
+def _family(subject: Subject) -> str:
+    """What shares the plan of confirmations with a subject."""
+    branch = subject.branch if subject.code.commit is not None else None
+    return run_family(subject.round_dir, branch) or lone_family(subject.env_hash, subject.dsl, subject.seed)
 
 
 def _discard(bundle: Bundle) -> None:

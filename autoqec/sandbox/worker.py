@@ -47,11 +47,13 @@ class HeldModel:
 
 
 class ModelWorker(ConfinedProcess):
-    """Holds problems and models in the sandbox."""
+    """Holds problems and models in the sandbox. cache: folder of compiled kernels, by default numba's own."""
 
-    def __init__(self, tier: Tier, code: Path | None = None, **limits: float) -> None:
+    def __init__(
+        self, tier: Tier, code: Path | None = None, *, cache: Path | None = None, **limits: float
+    ) -> None:
         root = code or installed_root()
-        super().__init__(tier, root, kernels=kernels_for(root), **limits)
+        super().__init__(tier, root, kernels=kernels_for(root, cache), **limits)
 
     def hold_problem(self, problem: DecodingProblem) -> int:
         """Hands over the arrays of a problem, not its error model's text."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import stat
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -12,10 +13,12 @@ import pytest
 
 from autoqec.envs.environment import Environment
 from autoqec.errors import AutoQECError, InputError
-from autoqec.eval.bundles import CHUNK, load_bundle, open_bundle, sample_chunk
-from autoqec.eval.ledger import Ledger, family_of
+from autoqec.eval.bundles import CHUNK, load_bundle, new_name, open_bundle, sample_chunk
+from autoqec.eval.family import lone_family, run_family, shared
+from autoqec.eval.ledger import Draw, Ledger
 from autoqec.eval.secret import Secret
-from autoqec.layout import VerifierDir
+from autoqec.io.jsonl import JsonLines
+from autoqec.layout import RunDir, VerifierDir
 
 P = 0.01
 
@@ -46,7 +49,7 @@ def test_seeds_depend_on_every_part_and_on_the_secret() -> None:
 
 
 def filled(env: Environment, home: VerifierDir, secret: Secret, kind: str = "confirm", labels=(9000, 9004)):
-    bundle = open_bundle(env, kind, home.bundles, labels, ["c" * 64])
+    bundle = open_bundle(env, kind, home.bundles, labels, ["c" * 64], new_name(env, kind))
     for p in env.spec.noise.p:
         missing = bundle.missing(p, 2 * CHUNK)
         bundle.add(p, [sample_chunk(env, secret, bundle.name, kind, p, label) for label in missing])
@@ -107,7 +110,7 @@ def test_a_changed_or_foreign_bundle_is_refused(env: Environment, tmp_path: Path
 def spend(
     ledger: Ledger, family: str, checkpoint: str, planned: int = 3, kind: str = "confirm"
 ) -> tuple[int, float]:
-    return ledger.open(family, checkpoint, kind=kind, confirmations=planned)
+    return ledger.open(family, checkpoint, kind=kind, confirmations=planned)[:2]
 
 
 def test_a_run_spends_its_alpha_once(tmp_path: Path) -> None:
@@ -154,7 +157,61 @@ def test_concurrent_confirmations_share_one_plan(tmp_path: Path) -> None:
     assert sum(share[1] for share in shares) == pytest.approx(0.025)
 
 
-def test_rounds_of_a_run_are_one_family(tmp_path: Path) -> None:
+def test_a_run_is_known_by_its_identity_and_not_by_its_folder(tmp_path: Path) -> None:
     run = tmp_path / "20260101-120000"
-    assert family_of(run / "round_1") == family_of(run / "round_2") == str(run)
-    assert family_of(tmp_path / "a") != family_of(tmp_path / "b")
+    run.mkdir()
+    RunDir(run).about.write_text(json.dumps({"run_id": run.name, "base_commit": "b" * 40}))
+    family = run_family(run / "round_1")
+    assert family == run_family(run / "round_2")
+    linked, renamed = tmp_path / "link", tmp_path / "renamed"
+    linked.symlink_to(run)
+    assert run_family(linked / "round_1") == family
+    shutil.copytree(run, renamed)
+    assert run_family(renamed / "round_9") == family
+    RunDir(renamed).about.unlink()  # its branch still says which run it is
+    stripped = run_family(renamed / "round_9", "exp/20260101-120000/03-wider")
+    assert shared(stripped, family)
+    assert shared(f"{tmp_path}/20260101-120000", family)  # of an older ledger
+    assert not shared(run_family(tmp_path / "20260101-120001" / "round_1"), family)
+    assert run_family(tmp_path / "alone") is None
+
+
+def test_a_round_that_stands_alone_is_its_config_seed_and_environment() -> None:
+    one = lone_family("e", {"type": "gnn"}, 1)
+    assert one == lone_family("e", {"type": "gnn"}, 1)
+    others = [
+        lone_family("e", {"type": "gnn"}, 2),
+        lone_family("f", {"type": "gnn"}, 1),
+        lone_family("e", {}, 1),
+    ]
+    assert not any(shared(one, other) for other in others)
+
+
+def test_an_estimate_is_drawn_once_for_a_checkpoint(tmp_path: Path) -> None:
+    ledger = Ledger(VerifierDir(tmp_path))
+    first = ledger.draw_estimate("run", "c", "env", Draw("name", 100, (9000, 9010)))
+    assert first == ("name", 100, (9000, 9010))
+    assert ledger.draw_estimate("other", "c", "env", Draw("kinder", 900, (9000, 9999))) == first
+    assert ledger.draw_estimate("run", "d", "env", Draw("x", 1, (0, 1))).name == "x"
+    assert spend(ledger, "run", "c") == (0, pytest.approx(0.025 / 3))  # it spends no alpha
+
+
+def test_a_row_without_the_mark_of_the_secret_proves_nothing(tmp_path: Path) -> None:
+    """Whoever can write the file can chain a row to it; the mark needs the key."""
+    home = VerifierDir(tmp_path)
+    ledger = Ledger(home)
+    opening = ledger.open("run 20260101-120000", "c", kind="confirm", confirmations=3).opening
+    facts = {"checkpoint": "c", "family": "run 20260101-120000", "opening": opening, "report": "r"}
+    forged = {"event": "judged", "previous": opening, **facts, "mark": "0" * 64}
+    JsonLines(home.ledger).append(forged)
+    assert ledger.wrote("r", "c", "run 20260101-120000") is None
+    ledger.add("judged", **facts)
+    assert ledger.wrote("r", "c", "run 20260101-120000") is not None
+    assert ledger.wrote("r", "other", "run 20260101-120000") is None
+    assert ledger.wrote("r", "c", "run 20260101-120001") is None
+    assert ledger.wrote("r", "c", None) is None
+    ledger.add("judged", **{**facts, "report": "unopened", "opening": None})
+    assert ledger.wrote("unopened", "c", "run 20260101-120000") is None
+    home.secret.unlink()
+    assert Ledger(home).wrote("r", "c", "run 20260101-120000") is None
+    assert spend(Ledger(home), "run 20260101-120000", "d")[0] == 1  # what was spent stays spent

@@ -7,8 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from autoqec.envs.load import load_env
 from autoqec.errors import InputError
-from autoqec.eval.ledger import Ledger, family_of
+from autoqec.eval.bundles import CHUNK, open_bundle
+from autoqec.eval.family import run_family
+from autoqec.eval.ledger import Ledger
 from autoqec.eval.report import as_json
 from autoqec.eval.report_store import written_report
 from autoqec.eval.schema import CostCensus, VerifyReport
@@ -44,8 +47,25 @@ def folder(tmp_path: Path, home: Path) -> Path:
     (path / "checkpoint.pt").write_bytes(WEIGHTS)
     text = as_json(REPORT)
     (path / "verification_report.json").write_text(text)
-    Ledger(VerifierDir(home)).add("judged", report=sha256_bytes(text.encode()), family=family_of(path))
+    enter(home, path, text)
     return path
+
+
+def enter(home: Path, path: Path, text: str, **changes: object) -> None:
+    """The rows of a verification, in the ledger."""
+    ledger, family = Ledger(VerifierDir(home)), run_family(path)
+    checkpoint = sha256_bytes(WEIGHTS)
+    opening = ledger.open(str(family), checkpoint, kind="confirm", confirmations=3).opening
+    facts = {"checkpoint": checkpoint, "family": family, "opening": opening, "bundle": seal(home)}
+    ledger.add("judged", report=sha256_bytes(text.encode()), **{**facts, **changes})
+
+
+def seal(home: Path) -> str:
+    """An archived bundle."""
+    env = load_env("surface_d3_depol")
+    bundle = open_bundle(env, "confirm", VerifierDir(home).bundles, (9000, 9001), [], "a name")
+    bundle.add(env.spec.noise.p[0], [env.sampler(env.spec.noise.p[0]).sample(CHUNK, 1)])
+    return bundle.seal(VerifierDir(home).bundles)
 
 
 def test_the_verifier_s_own_report_is_read_back(folder: Path, home: Path) -> None:
@@ -67,8 +87,35 @@ def test_a_report_of_another_plan_is_no_report_of_this_run(folder: Path, home: P
 
 def test_another_checkpoint_was_not_verified(folder: Path, home: Path) -> None:
     (folder / "checkpoint.pt").write_bytes(WEIGHTS + b" and more")
-    with pytest.raises(InputError, match="not the checkpoint that was verified"):
+    with pytest.raises(InputError, match="and its checkpoint"):
         written_report(folder, home=home)
+
+
+def test_a_report_without_its_shots_is_no_report(folder: Path, home: Path) -> None:
+    (bundle,) = VerifierDir(home).bundles.iterdir()
+    data = next(bundle.glob("*.dets.b8"))
+    shots = data.read_bytes()
+    data.write_bytes(bytes([shots[0] ^ 1]) + shots[1:])
+    with pytest.raises(InputError, match="not in the verifier's archive"):
+        written_report(folder, home=home)
+    data.write_bytes(shots)
+    assert written_report(folder, home=home) == REPORT
+    shutil.rmtree(bundle)
+    with pytest.raises(InputError, match="not in the verifier's archive"):
+        written_report(folder, home=home)
+
+
+def test_a_report_without_its_opening_is_no_report(folder: Path, home: Path) -> None:
+    path = folder / "verification_report.json"
+    path.write_text(path.read_text().replace("5000", "50"))
+    enter(home, folder, path.read_text(), opening=None)
+    with pytest.raises(InputError, match="not as this verifier wrote it"):
+        written_report(folder, home=home)
+    enter(home, folder, path.read_text(), opening="0" * 64)
+    with pytest.raises(InputError, match="not as this verifier wrote it"):
+        written_report(folder, home=home)
+    enter(home, folder, path.read_text())
+    assert written_report(folder, home=home).cost.flops_per_syndrome == 50
 
 
 def test_without_a_report_the_round_is_to_be_verified_first(folder: Path, home: Path) -> None:

@@ -13,6 +13,7 @@ import autoqec
 from autoqec.decoders.reference_p import plain_backend
 from autoqec.envs.environment import Environment
 from autoqec.envs.problem import U8
+from autoqec.eval.kernel_store import KernelStore
 from autoqec.eval.tasks import Baseline, Candidate, Where
 from autoqec.eval.verifier_pool import VerifierPool
 from autoqec.eval.verifier_worker import SLICE, ModelSpec, VerifierWorker, WorkerSetup
@@ -77,7 +78,8 @@ def test_workers_import_nothing_from_the_working_directory(
         rows.tofile(path)
     monkeypatch.chdir(tmp_path)
     setup = WorkerSetup({"x": env.problem(P)}, {}, "mwpm", strongest().name, 300.0)
-    with VerifierPool(setup, 1) as pool:
+    with KernelStore().opened() as kernels, VerifierPool(kernels, 1) as pool:
+        pool.equip(setup)
         (scored,) = pool.run([Baseline(where, plain_backend(env), 0, SLICE)])
     assert 0 < np.bitwise_count(scored.bits).sum() < SLICE / 4
 

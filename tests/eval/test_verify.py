@@ -13,7 +13,7 @@ import torch
 from autoqec.envs.environment import Environment
 from autoqec.envs.packing import unpack
 from autoqec.errors import InputError
-from autoqec.eval.bundles import CHUNK, read_rows
+from autoqec.eval.bundles import CHUNK, is_sealed, read_rows
 from autoqec.eval.ledger import Ledger
 from autoqec.eval.markdown import render
 from autoqec.eval.report_store import written_report
@@ -123,10 +123,44 @@ def test_reports_are_written_and_logged(honest: tuple[Path, VerifyReport], home:
     assert text.startswith("# VERIFIED")
     assert report.paired_eval_bundle_id in text
     ledger = Ledger(VerifierDir(home))
-    assert ledger.verdict_of(report.checkpoint_sha256, report.paired_eval_bundle_id) == "VERIFIED"
+    judged = ledger.rows()[-1]
+    assert (judged["verdict"], judged["bundle"]) == ("VERIFIED", report.paired_eval_bundle_id)
     assert written_report(folder, home=home) == report
     events = [row["event"] for row in ledger.rows()]
     assert events.index("registered") < events.index("opened") < events.index("judged")
+
+
+def test_the_effect_is_measured_on_shots_that_selected_nothing(
+    honest: tuple[Path, VerifyReport], home: Path
+) -> None:
+    folder, report = honest
+    found = report.estimate
+    assert found.bundle != report.paired_eval_bundle_id
+    assert found.shots == CHUNK
+    assert found.delta == pytest.approx((found.b - found.c) / found.shots)
+    assert found.delta_ci[0] < report.delta_ler_holdout < found.delta_ci[1] + 0.02
+    rows = Ledger(VerifierDir(home)).rows()
+    assert rows[-1]["estimate"] == found.bundle
+    assert is_sealed(VerifierDir(home).bundles, found.bundle)
+    text = (folder / "verification_report.md").read_text()
+    assert "Size of the effect" in text
+    assert found.bundle in text
+
+
+@pytest.mark.verifier
+def test_a_second_verification_draws_no_second_estimate(
+    make_round: Maker, env: Environment, tmp_path: Path
+) -> None:
+    """A choice between two figures is none: the same shots come again, whatever is asked for."""
+    folder, home = make_round(tmp_path / "r"), tmp_path / "home"
+    first = verify(folder, env, options(home, cap=CHUNK))
+    second = verify(folder, env, options(home, cap=2 * CHUNK, shots=2 * CHUNK))
+    assert (first.verdict, second.verdict) == ("VERIFIED", "VERIFIED")
+    assert first.paired_eval_bundle_id != second.paired_eval_bundle_id
+    timing = {"seconds"}
+    assert first.estimate.model_dump(exclude=timing) == second.estimate.model_dump(exclude=timing)
+    with pytest.raises(InputError, match="drawn once"):
+        verify(folder, env, options(home, kind="estimate", shots=3 * CHUNK))
 
 
 @pytest.mark.verifier
@@ -226,7 +260,8 @@ def test_child_and_parents_share_one_bundle(make_round: Maker, env: Environment,
     child, *parents = verify_together(rounds, env, options(tmp_path / "home"))
     assert len({report.paired_eval_bundle_id for report in (child, *parents)}) == 1
     assert {report.ler_baseline_holdout for report in parents} == {child.ler_baseline_holdout}
-    spent = [row for row in Ledger(VerifierDir(tmp_path / "home")).rows() if row["event"] == "opened"]
+    opened = [row for row in Ledger(VerifierDir(tmp_path / "home")).rows() if row["event"] == "opened"]
+    spent = [row for row in opened if row["kind"] == "confirm"]
     assert [row["checkpoint"] for row in spent] == [child.checkpoint_sha256]
     assert [(path / "verification_report.json").exists() for path in rounds] == [True, False, False]
     assert {each.verdict for each in parents} == {"SUSPICIOUS"}

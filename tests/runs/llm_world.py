@@ -158,7 +158,7 @@ class World:
         }
         self.env = self.workspace / "env.yaml"
         self.env.write_text(yaml.safe_dump(env))
-        kept = ("LANG", "AUTOQEC_CACHE", "TMPDIR")
+        kept = ("LANG", "AUTOQEC_CACHE", "AUTOQEC_KERNELS", "TMPDIR")
         self.environ = {name: os.environ[name] for name in kept if name in os.environ}
         self.environ |= {"PATH": fake_path(), "HOME": str(self.user)}
         self.environ |= {
