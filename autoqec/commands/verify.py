@@ -141,6 +141,12 @@ def _print(path: Path, report: VerifyReport) -> None:
             for row in report.per_p
         ],
     )
+    if (found := report.estimate) is not None:
+        low, high = found.delta_ci
+        click.echo(
+            f"Effect on {found.shots} shots that selected nothing: {found.ler_baseline:.4g} -> {found.ler_candidate:.4g}, "
+            f"difference {found.delta:.3g} ({low:.3g} .. {high:.3g})"
+        )
     if report.target is not None:
         click.echo(f"Target: {report.target.text}")
     broken = [guard.name for guard in report.guards if guard.ok is False]

@@ -1,7 +1,7 @@
 """The Pareto front of a run: the complete set of verified rounds that no other dominates, without a cap.
 
-Axes: `delta_vs_baseline_holdout` (higher), `flops_per_syndrome` (lower), `n_params` (lower), as measured on the bundle of
-each round. A dominated round is within the noise of the front as long as no round that costs no more gains clearly more:
+Axes: `delta_vs_baseline_holdout` (higher), `flops_per_syndrome` (lower), `n_params` (lower), as measured on the estimate bundle
+of each round. Intervals are simultaneous over all verified rounds. A dominated round is within the noise of the front as long as no round that costs no more gains clearly more:
 the lower end of that round's paired interval would have to lie above the upper end of its own. Such rounds are listed beside
 the front, since fresh shots may turn the order round.
 
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from autoqec.errors import InputError
-from autoqec.eval.front_schema import ParetoRow, row_of
+from autoqec.eval.front_schema import Origin, ParetoRow, row_of
 from autoqec.io import atomic
 from autoqec.io.locks import locked
 from autoqec.io.validate import validate_model
@@ -26,9 +26,11 @@ from autoqec.stats.pareto import REFERENCE, Reference, dominates, non_dominated,
 __all__ = [
     "Admission",
     "Archive",
+    "Origin",
     "ParetoRow",
     "admit",
     "archive_of",
+    "best_of",
     "front",
     "hypervolume",
     "hypervolume_by_round",
@@ -61,7 +63,8 @@ def front(rows: Iterable[ParetoRow]) -> list[ParetoRow]:
 
 
 def archive_of(rows: Iterable[ParetoRow]) -> Archive:
-    rows = sorted(rows, key=_rank)
+    rows = list(rows)
+    rows = sorted((row.among(len(rows)) for row in rows), key=_rank)
     members = front(rows)
     on_front = {row.commit_sha for row in members}
     others = [row for row in rows if row.commit_sha not in on_front]
@@ -76,6 +79,11 @@ def archive_of(rows: Iterable[ParetoRow]) -> Archive:
 def _clearly_beats(a: ParetoRow, b: ParetoRow) -> bool:
     """A dominates B, and the paired intervals of their deltas do not overlap."""
     return dominates(a.axes, b.axes) and a.delta_ci[0] > b.delta_ci[1]
+
+
+def best_of(rows: Iterable[ParetoRow]) -> ParetoRow | None:
+    """The row with the largest gain in its test. Its figure is that of other shots, and so is not flattered by the choice."""
+    return max(rows, key=lambda row: (row.chosen_by, -row.flops_per_syndrome), default=None)
 
 
 def _rank(row: ParetoRow) -> tuple[float, int, int, str]:
@@ -111,10 +119,13 @@ def add(archive: Archive, row: ParetoRow) -> tuple[Archive, Admission]:
     """
     known = {identity: member for member in archive.rows for identity in member.identities()}
     for identity in row.identities():
-        if identity in known and known[identity] != row:
+        if identity in known and known[identity].figures != row.figures:
             return archive, Admission(False, f"same {identity[0]} as {known[identity].name}")
-    after = archive if row in archive.rows else archive_of((*archive.rows, row))
-    left = tuple(member for member in archive.front if member not in after.front)
+    there = {member.commit_sha for member in archive.rows}
+    after = archive if row.commit_sha in there else archive_of((*archive.rows, row))
+    row = next(member for member in after.rows if member.commit_sha == row.commit_sha)
+    stays = {member.commit_sha for member in after.front}
+    left = tuple(member for member in archive.front if member.commit_sha not in stays)
     return after, Admission(row in after.front, _reason(row, after, left), left)
 
 

@@ -39,6 +39,7 @@ def assemble(
     share: Share,
     no_claim: str | None,
     seconds: float,
+    estimate: Estimate | None = None,
 ) -> VerifyReport:
     found = [guard.judge(verification, answers[guard.name]) for guard in guards()]
     by_name = {guard.name: guard for guard in found}
@@ -53,7 +54,7 @@ def assemble(
         row for p in verification.env.spec.noise.p for row in _baselines(verification, evaluation, p)
     ]
     strongest = _strongest(head, baselines)
-    remarks = _remarks(head, strongest, ablation.attribution, tier)
+    remarks = [*_effect(head, strongest, estimate), *_remarks(ablation.attribution, tier)]
     verdict, notes = judge(verification.evidence, found, no_claim=no_claim, remarks=remarks)
     subject = verification.subject
     return VerifyReport(
@@ -95,6 +96,7 @@ def assemble(
         target=_target(verification, rows),
         guards=found,
         ablation=ablation,
+        estimate=estimate,
         cost=census(verification, answers["cost_census"][0]),
         sandbox_tier=tier.name,
         sandboxed=tier.confines,
@@ -228,14 +230,24 @@ def _strongest(head: PairedRow, baselines: Sequence[BaselineRow]) -> BaselineRow
     return min([plain, *at], key=lambda row: row.ler if row.ler is not None else 1.0)
 
 
-def _remarks(head: PairedRow, strongest: BaselineRow, attribution: str, tier: Tier) -> list[str]:
+def _effect(head: PairedRow, strongest: BaselineRow, estimate: Estimate | None) -> list[str]:
+    """How large it is: on the shots that selected nothing, where there are such."""
+    ratio, name, interval = head.ratio, strongest.name, strongest.delta_ci
+    if estimate is not None:
+        ratio, name, interval = estimate.ratio, estimate.strongest, estimate.delta_vs_strongest_ci
     remarks = []
-    if head.ratio is not None:
-        remarks.append(f"{head.baseline} fails {head.ratio:.3f} times as often at p = {head.p:g}")
-    if strongest.name != head.baseline and strongest.delta_ci is not None:
-        low, high = strongest.delta_ci
+    if ratio is not None:
+        fresh = "" if estimate is None else f", on {estimate.shots} shots that selected nothing"
+        remarks.append(f"{head.baseline} fails {ratio:.3f} times as often at p = {head.p:g}{fresh}")
+    if name != head.baseline and interval is not None:
+        low, high = interval
         reading = "beats" if low > 0 else "loses to" if high < 0 else "is level with"
-        remarks.append(f"it {reading} the strongest classical baseline here, {strongest.name}")
+        remarks.append(f"it {reading} the strongest classical baseline here, {name}")
+    return remarks
+
+
+def _remarks(attribution: str, tier: Tier) -> list[str]:
+    remarks = []
     if attribution in ("algorithm", "weights", "both"):
         winners = {"algorithm": "the algorithm wins", "weights": "the weights win", "both": "both win"}
         remarks.append(f"algorithm or weights: {winners[attribution]}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from typing import Any, Literal, NamedTuple, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -159,6 +159,26 @@ class Estimate(_Row):
     shots_of_strongest: int
 
 
+class Headline(NamedTuple):
+    """source: whether these are figures of the estimate or of the test, which was stopped when its gain was large."""
+
+    source: Literal["estimate", "test"]
+    bundle: str | None
+    shots: int | None
+    ler_baseline: float | None
+    ler_candidate: float
+    delta: float
+    delta_ci: Interval | None
+    strongest: str | None
+    delta_vs_strongest: float | None
+    delta_vs_strongest_ci: Interval | None
+
+    @property
+    def ratio(self) -> float | None:
+        """How many times as often the plain backend fails."""
+        return self.ler_baseline / self.ler_candidate if self.ler_baseline and self.ler_candidate else None
+
+
 class VerifyReport(BaseModel):
     """`delta_*` are baseline minus candidate, so a gain is positive; unknown keys are ignored when read.
 
@@ -220,6 +240,37 @@ class VerifyReport(BaseModel):
     circuits: dict[str, str] = Field(default_factory=dict)
     seconds: float | None = None
     versions: dict[str, str] = Field(default_factory=dict)
+
+    @property
+    def headline(self) -> Headline:
+        """The figures to quote: of the estimate, or of the test where there is none."""
+        if (found := self.estimate) is not None:
+            return Headline(
+                "estimate",
+                found.bundle,
+                found.shots,
+                found.ler_baseline,
+                found.ler_candidate,
+                found.delta,
+                found.delta_ci,
+                found.strongest,
+                found.delta_vs_strongest,
+                found.delta_vs_strongest_ci,
+            )
+        delta = self.delta_vs_baseline_holdout
+        low, high = self.delta_ler_ci_low, self.delta_ler_ci_high
+        return Headline(
+            "test",
+            self.paired_eval_bundle_id,
+            self.shots,
+            self.ler_baseline_holdout,
+            self.ler_holdout,
+            self.delta_ler_holdout if delta is None else delta,
+            None if low is None or high is None else (low, high),
+            self.strongest_baseline,
+            self.delta_vs_strongest,
+            self.delta_vs_strongest_ci,
+        )
 
     @model_validator(mode="after")
     def _values_agree(self) -> Self:

@@ -31,7 +31,7 @@ from autoqec.eval.kernel_store import KernelStore
 from autoqec.eval.ledger import Draw, Ledger, Share
 from autoqec.eval.model_code import check_base
 from autoqec.eval.options import VerifyOptions
-from autoqec.eval.schema import VerifyReport
+from autoqec.eval.schema import Estimate, VerifyReport
 from autoqec.eval.secret import Secret
 from autoqec.eval.subject import Subject, checkpoint_bytes, read_subject
 from autoqec.eval.tally import Tally
@@ -130,43 +130,38 @@ class _Verification:
         ]
         answers = evaluation.finish(verifications, guards())
         identity = bundle.seal(self.home.bundles)
-        reports = [
-            report.assemble(
-                verification,
-                answers[verification.key],
+
+        def assembled(index: int, estimate: Estimate | None = None) -> VerifyReport:
+            return report.assemble(
+                verifications[index],
+                answers[keys[index]],
                 evaluation,
                 bundle_id=identity,
                 tier=self.tier,
-                share=share,
+                share=shares[index],
                 no_claim=_no_claim(bundle, archived is not None, is_parent=index > 0),
                 seconds=time.monotonic() - self.begin,
+                estimate=estimate,
             )
-            for index, (verification, share) in enumerate(zip(verifications, shares, strict=True))
-        ]
+
+        reports = [assembled(index) for index in range(len(subjects))]
+        if reports[0].verdict == "VERIFIED":
+            reports[0] = assembled(0, self._estimate(verifications[0], evaluation, family, stack))
         if len(reports) > 1:
             reports[0] = self._composed(reports, [subject.round_dir for subject in subjects])
-        if reports[0].verdict == "VERIFIED":
-            reports[0] = self._estimated(reports[0], verifications[0], evaluation, family, stack)
         self._enter(reports[0], identity, bundle.kind, family, shares[0])
         return reports
 
-    def _estimated(
-        self,
-        confirmed: VerifyReport,
-        verification: VerificationState,
-        evaluation: Evaluation,
-        family: str,
-        stack: ExitStack,
-    ) -> VerifyReport:
-        """A verified round with the size of its effect, on the one bundle that is ever drawn for it."""
+    def _estimate(
+        self, verification: VerificationState, evaluation: Evaluation, family: str, stack: ExitStack
+    ) -> Estimate:
+        """The size of a verified round's effect, on the one bundle that is ever drawn for it."""
         bundle = self._estimate_bundle(verification.subject, family)
         stack.callback(_discard, bundle)
         again = replace(evaluation, bundle=bundle, tally=Tally())
         again.estimate(verification.key)
         measured = replace(verification, bundle=bundle, tally=again.tally)
-        found = report.estimate_of(measured, again, bundle.seal(self.home.bundles))
-        seconds = time.monotonic() - self.begin
-        return confirmed.model_copy(update={"estimate": found, "seconds": seconds})
+        return report.estimate_of(measured, again, bundle.seal(self.home.bundles))
 
     def _estimate_bundle(self, subject: Subject, family: str) -> Bundle:
         wanted = Draw(

@@ -153,9 +153,9 @@ def verified(research: ResearchRun, number: int, progress: Progress | None = Non
     return {
         "round": number,
         "verdict": report.verdict,
-        "ler_baseline_holdout": report.ler_baseline_holdout,
-        "ler_holdout": report.ler_holdout,
-        "delta_vs_baseline_holdout": report.delta_vs_baseline_holdout,
+        "ler_baseline_holdout": report.headline.ler_baseline,
+        "ler_holdout": report.headline.ler_candidate,
+        "delta_vs_baseline_holdout": report.headline.delta,
         "notes": report.notes,
         "report": str(experiment.files.report),
     }

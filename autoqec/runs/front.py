@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from autoqec.errors import AutoQECError, InputError
-from autoqec.eval.pareto import Admission, ParetoRow, admit, row_of
+from autoqec.eval.pareto import Admission, Origin, ParetoRow, admit, row_of
 from autoqec.eval.report_store import written_report
 from autoqec.eval.schema import VerifyReport
 from autoqec.io.hashing import sha256_json
@@ -42,28 +42,23 @@ def put_on_front(
     """Whether a verified round is on the front; None for one that is not verified. trained: hashes of config and code."""
     if report.verdict != "VERIFIED":
         return None
+    if report.headline.delta <= 0:  # one in a thousand: the test's shots were kind, and the estimate's are not
+        return Admission(False, f"it gains nothing on the shots of its {report.headline.source}")
     return admit(folder, _front_row(report, journal, sha256_json(list(trained))))
 
 
 def _front_row(report: VerifyReport, journal: Journal, trained: str) -> ParetoRow:
-    """Costs are those that the verifier counted. trained: stands for config and code."""
-    low, high = report.delta_ler_ci_low, report.delta_ler_ci_high
-    if report.cost is None or low is None or high is None:
-        raise AutoQECError("a report without costs and interval", where=f"round {journal.round}")
-    return row_of(
-        report,
+    """trained: stands for config and code."""
+    origin = Origin(
         round=journal.round,
         round_attempt_id=journal.round_attempt_id,
-        flops_per_syndrome=report.cost.flops_per_syndrome,
-        n_params=report.cost.n_params,
-        delta_ci=(low, high),
         fork_from=journal.fork_from,
         fork_from_canonical=canonical_fork(journal.fork_from),
         compose_mode=journal.compose_mode,
         train_seed=journal.name.train_seed,
         config_sha256=trained,
-        checkpoint_sha256=report.checkpoint_sha256,
     )
+    return row_of(report, origin)
 
 
 def report_left(round_dir: Path, *, is_composed: bool) -> VerifyReport | None:
@@ -81,20 +76,22 @@ def verification_of(report: VerifyReport | None, admission: Admission | None) ->
     """The report in a few figures."""
     if report is None:
         return None
-    plain = report.ler_baseline_holdout
+    head = report.headline
     return {
-        "ler_baseline": plain,
-        "ler_holdout": report.ler_holdout,
-        "ratio": plain / report.ler_holdout if plain and report.ler_holdout else None,
-        "delta": report.delta_vs_baseline_holdout,
-        "delta_ci": [report.delta_ler_ci_low, report.delta_ler_ci_high],
-        "shots": report.shots,
+        "figures_from": head.source,
+        "ler_baseline": head.ler_baseline,
+        "ler_holdout": head.ler_candidate,
+        "ratio": head.ratio,
+        "delta": head.delta,
+        "delta_ci": list(head.delta_ci or (None, None)),
+        "shots": head.shots,
         "baseline": report.baseline,
-        "strongest_baseline": report.strongest_baseline,
-        "delta_vs_strongest": report.delta_vs_strongest,
-        "delta_vs_strongest_ci": report.delta_vs_strongest_ci,
+        "strongest_baseline": head.strongest,
+        "delta_vs_strongest": head.delta_vs_strongest,
+        "delta_vs_strongest_ci": head.delta_vs_strongest_ci,
+        "delta_of_test": report.delta_vs_baseline_holdout,
         "target": None if report.target is None else report.target.model_dump(mode="json"),
-        "paired_eval_bundle_id": report.paired_eval_bundle_id,
+        "paired_eval_bundle_id": head.bundle,
         "composition": None if report.composition is None else report.composition.reading,
         "broken_guards": [guard.name for guard in report.guards if guard.ok is False],
         "notes": report.notes,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from autoqec.eval.pareto import read_front
+from autoqec.eval.pareto import best_of, read_front
 from autoqec.runs import run_log
 from autoqec.runs.history import rounds_of, seconds_of
 from autoqec.runs.plan import Plan
@@ -14,7 +14,8 @@ from autoqec.runs.run import Run
 
 def results(run: Run, plan: Plan) -> dict[str, Any]:
     rows = rounds_of(run.history.rows())
-    front = [member.model_dump(mode="json") for member in read_front(run.files.path)]
+    members = read_front(run.files.path)
+    front = [member.model_dump(mode="json") for member in members]
     by_round = {row["round"]: row for row in rows}
     for member in front:
         row = by_round.get(member["round"], {})  # none yet, of a round that was killed on its way to history
@@ -30,7 +31,7 @@ def results(run: Run, plan: Plan) -> dict[str, Any]:
         "verdicts": dict(verdicts),
         "verified": verdicts["VERIFIED"],
         "front": front,
-        "best": max(front, key=lambda member: member["delta_vs_baseline_holdout"], default=None),
+        "best": None if (best := best_of(members)) is None else front[members.index(best)],
         "candidates": run_log.candidates(rows) if plan.is_smoke else None,
         "seconds": round(sum(map(seconds_of, rows)), 1),
         "cost_usd": round(sum(row.get("cost_usd") or 0.0 for row in rows), 6),

@@ -12,15 +12,18 @@ from hypothesis import strategies as st
 from autoqec.errors import InputError
 from autoqec.eval.pareto import (
     Archive,
+    Origin,
     ParetoRow,
     add,
     archive_of,
+    best_of,
     front,
     hypervolume,
     hypervolume_by_round,
     row_of,
 )
-from autoqec.eval.schema import VerifyReport
+from autoqec.eval.schema import CostCensus, Estimate, VerifyReport
+from autoqec.stats.intervals import paired_difference
 from autoqec.stats.pareto import REFERENCE, dominates, volume
 from autoqec.stats.target import check_target
 
@@ -170,19 +173,66 @@ def _report(**changes: Any) -> VerifyReport:
         "commit_sha": "a" * 40,
         "delta_vs_baseline_holdout": 0.002,
         "paired_eval_bundle_id": "bundle",
+        "delta_ler_ci_low": 0.001,
+        "delta_ler_ci_high": 0.003,
+        "cost": COST,
     }
     return VerifyReport(**{**fields, **changes})
 
 
 def _row(report: VerifyReport, **changes: Any) -> ParetoRow:
-    fields: dict[str, Any] = {
-        "round": 1,
-        "round_attempt_id": "attempt",
-        "flops_per_syndrome": 1000,
-        "n_params": 10,
-        "delta_ci": (0.001, 0.003),
-    }
-    return row_of(report, **{**fields, **changes})
+    return row_of(report, Origin(**{"round": 1, "round_attempt_id": "attempt", **changes}))
+
+
+COST = CostCensus(flops_per_syndrome=1000, n_params=10, n_bytes=40)
+ESTIMATE = Estimate(
+    bundle="estimate",
+    p=0.01,
+    shots=10_000,
+    interval_level=0.95,
+    baseline="pymatching",
+    ler_baseline=0.012,
+    ler_baseline_ci=(0.01, 0.014),
+    ler_candidate=0.011,
+    ler_candidate_ci=(0.009, 0.013),
+    delta=0.001,
+    delta_ci=paired_difference(40, 30, 10_000, 0.95),
+    ratio=12 / 11,
+    ratio_ci=(0.9, 1.2),
+    b=40,
+    c=30,
+    both=80,
+    strongest="pymatching",
+    delta_vs_strongest=0.001,
+    delta_vs_strongest_ci=(0.0, 0.002),
+    shots_of_strongest=10_000,
+)
+
+
+def test_a_row_quotes_the_estimate_and_is_chosen_by_the_test() -> None:
+    """The gain of the test was large when the test stopped: it may choose, and is not the one to quote."""
+    row = _row(_report(estimate=ESTIMATE))
+    assert (row.delta_vs_baseline_holdout, row.paired_eval_bundle_id) == (0.001, "estimate")
+    assert (row.delta_of_test, row.test_bundle_id) == (0.002, "bundle")
+    kind, other = _row(_report(estimate=ESTIMATE)), make(0.0015, 0.001, 1000, 10, 2)
+    assert best_of([kind, other]) is kind
+    assert best_of([]) is None
+    with pytest.raises(InputError, match=r"shots of the estimate is -0\.001"):
+        _row(_report(estimate=ESTIMATE.model_copy(update={"delta": -0.001})))
+
+
+def test_intervals_hold_for_all_verified_rounds_at_once() -> None:
+    alone = archive_of([_row(_report(estimate=ESTIMATE))]).front[0]
+    assert alone.delta_ci == paired_difference(40, 30, 10_000, 0.95)
+    archive = Archive()
+    for number in range(1, 6):
+        row = _row(_report(estimate=ESTIMATE, commit_sha=f"{number:040x}"), round=number)
+        archive, admission = add(archive, row)
+        assert admission.entered
+        archive, admission = add(archive, row)  # a process that was killed before it could say so
+        assert admission.entered
+    assert {row.delta_ci for row in archive.rows} == {paired_difference(40, 30, 10_000, 0.99)}
+    assert {row.intervals_over for row in archive.rows} == {5}
 
 
 def test_a_verified_committed_round_gets_a_row() -> None:
@@ -199,13 +249,14 @@ def test_a_verified_committed_round_gets_a_row() -> None:
         ({"commit_sha": None, "branch": None}, {}, "no commit_sha"),
         ({"paired_eval_bundle_id": None}, {}, "no paired_eval_bundle_id"),
         ({"delta_vs_baseline_holdout": None}, {}, "no delta_vs_baseline_holdout"),
-        ({}, {"flops_per_syndrome": None}, "flops_per_syndrome is not known"),
+        ({"cost": None}, {}, "flops_per_syndrome is not known"),
+        ({"delta_ler_ci_low": None}, {}, "no interval"),
         ({}, {"round_attempt_id": None}, "no round_attempt_id"),
         ({"commit_sha": "main"}, {}, "commit_sha"),
         ({"commit_sha": "0" * 40}, {}, "null id"),
-        ({"delta_vs_baseline_holdout": -0.002}, {}, "delta_vs_baseline_holdout"),
-        ({}, {"delta_ci": (0.003, 0.004)}, "must hold delta_vs_baseline_holdout"),
-        ({}, {"delta_ci": (0.002, 0.002)}, "have a width"),
+        ({"delta_vs_baseline_holdout": -0.002}, {}, "its gain on the shots of the test"),
+        ({"delta_ler_ci_low": 0.0025}, {}, "must hold delta_vs_baseline_holdout"),
+        ({"delta_ler_ci_low": 0.002, "delta_ler_ci_high": 0.002}, {}, "have a width"),
     ],
 )
 def test_a_refusal_says_why(report: dict[str, Any], row: dict[str, Any], why: str) -> None:

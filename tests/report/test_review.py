@@ -11,8 +11,8 @@ from tiny_runs import changed, fake_runner
 
 from autoqec.agents.accounting import Ledger
 from autoqec.errors import InputError
-from autoqec.eval.pareto import admit, row_of
-from autoqec.eval.schema import VerifyReport
+from autoqec.eval.pareto import Origin, admit, row_of
+from autoqec.eval.schema import CostCensus, VerifyReport
 from autoqec.report.review import as_dict, review_run
 from autoqec.runner.schema import Failure, RoundMetrics, RunnerConfig
 from autoqec.runs.experiment import Experiment
@@ -77,19 +77,17 @@ def verify(run: Run, row: dict[str, Any], holdout: float, half: float = HALF) ->
         paired_eval_bundle_id=f"bundle-{row['round']}",
         reference_p=0.01,
         seconds=5.0,
+        cost=CostCensus(
+            flops_per_syndrome=row["flops_per_syndrome"],
+            n_params=row["n_params"],
+            n_bytes=4 * row["n_params"],
+        ),
     )
     run.files.round(row["round"]).report.write_text(report.model_dump_json())
     if report.verdict == "VERIFIED":
         admit(
             run.files.path,
-            row_of(
-                report,
-                round=row["round"],
-                round_attempt_id=row["round_attempt_id"],
-                flops_per_syndrome=row["flops_per_syndrome"],
-                n_params=row["n_params"],
-                delta_ci=(holdout - half, holdout + half),
-            ),
+            row_of(report, Origin(round=row["round"], round_attempt_id=row["round_attempt_id"])),
         )
 
 
