@@ -1,7 +1,8 @@
-"""`make calibration`: how often the verifier's decision is wrong, and how often its intervals hold the truth.
+"""`make calibration`: how often the verifier's decision is wrong, how often its intervals hold the truth, and by how much the best
+of several rounds is overstated.
 
-Exit code 1 if a promise is broken: false VERIFIED above 2.5%, or the coverage of a 95% interval outside
-94-96%.
+Exit code 1 if a promise is broken: false VERIFIED above 2.5%, the coverage of a 95% interval outside 94-96%, or a headline
+that is off by more than 3% or whose interval holds the truth in fewer than 95% of the runs.
 """
 
 from __future__ import annotations
@@ -17,12 +18,15 @@ from autoqec.commands.output import print_table
 from autoqec.stats import calibration as cal
 from autoqec.stats.power import shots_needed
 from autoqec.stats.sequential import TOTAL_ALPHA, confirmation_alpha
+from autoqec.stats.winners_curse import LEVEL, EqualRounds, quoted
 
 SETTINGS = ((1e-2, 0.5), (3e-3, 1.5), (1e-3, 0.1))  # LER, discordant shots per failure of the baseline
 LERS = (1e-2, 3e-3, 1e-3)
 EFFECT = 0.1
 LIMITS = (0.94, 0.96)
 LONG_RUN = 50
+EQUAL = ((1e-2, 10_000), (1e-2, 20_000), (3e-3, 66_000))  # LER, shots of the smallest test
+FLATTERED = 0.03
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -35,7 +39,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     is_kept = null_campaigns(options.campaigns, options.seed)
     print()
     is_kept &= interval_coverage(options.replications, options.seed)
-    outcome = "Both promises are kept" if is_kept else "A PROMISE IS BROKEN"
+    print()
+    is_kept &= headlines(max(1, options.replications // 10), options.seed)
+    outcome = "All promises are kept" if is_kept else "A PROMISE IS BROKEN"
     print(f"\n{outcome} ({time.monotonic() - start:.0f} s)")
     return 0 if is_kept else 1
 
@@ -110,6 +116,27 @@ def interval_coverage(replications: int, seed: int) -> bool:
     )
     print(f"Score intervals in total: {total.hits:,} of {total.trials:,} = {total.value:.2%}")
     return all(LIMITS[0] <= rate.value <= LIMITS[1] for rate in score)
+
+
+def headlines(runs: int, seed: int) -> bool:
+    """The best round, quoted by its estimate, is neither flattered nor too sure of itself."""
+    rows: list[tuple[object, ...]] = []
+    is_kept = True
+    for ler, shots in EQUAL:
+        run = EqualRounds(ler, min_shots=shots)
+        for each in quoted(run, runs, seed):
+            ratio, covered = each.mean_over_truth, each.covered
+            rows.append(
+                (each.name, f"{ler:g}", f"{shots:,}", covered.trials, f"{ratio:.3f}", f"{covered.value:.2%}")
+            )
+            if each.name.endswith("by its estimate"):
+                is_kept &= abs(ratio - 1) <= FLATTERED and covered.interval[1] >= LEVEL
+    print_table(
+        f"The best of {run.rounds} rounds with the same true gain of {run.effect:.0%}",
+        ("figure", "LER", "shots", "runs", "mean gain / true", "95% intervals that hold it"),
+        rows,
+    )
+    return is_kept
 
 
 def _rate(rate: cal.Rate) -> tuple[int, int, str, str]:

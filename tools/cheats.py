@@ -57,6 +57,7 @@ def _begin(root: str) -> None:
         os.sched_setaffinity(0, {cores[(os.getpid() + i) % len(cores)] for i in range(2)})
     folder = Path(tempfile.mkdtemp(dir=root))
     os.environ["AUTOQEC_CACHE"] = str(Path(root) / "cache")
+    os.environ["AUTOQEC_KERNELS"] = str(Path(root) / "kernels")
     _shared = importlib.import_module("cheats.scene").Shared(folder)
 
 

@@ -55,13 +55,13 @@ class KernelStore:
         with scratch_folder("kernels") as folder:
             if not (known := self._copy(folder)):
                 _warm(folder)
-                self._keep(folder, {})
+                self.keep(folder)
                 known = _files(folder)
             try:
                 yield folder
             finally:
                 if _files(folder).keys() - known.keys():
-                    self._keep(folder, known)
+                    self.keep(folder)
 
     @property
     def _folder(self) -> Path:
@@ -96,17 +96,16 @@ class KernelStore:
             (folder / name).write_bytes(content)
         return files
 
-    def _keep(self, folder: Path, known: dict[str, str]) -> None:
+    def keep(self, folder: Path) -> None:
         """Records the files of a working copy. Where another process has recorded others meanwhile, the larger set stays."""
         files = _files(folder)
         with locked(self.files.lock):
             self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             with scratch_folder("kernels-now") as now:
-                if len(self._copy(now)) > max(len(files), len(known)):
+                if len(self._copy(now)) > len(files):
                     return
             for name, digest in files.items():
-                if not (self._folder / digest).exists() or known.get(name) != digest:
-                    atomic.write_bytes(self._folder / digest, (folder / name).read_bytes())
+                atomic.write_bytes(self._folder / digest, (folder / name).read_bytes())
             seal = {"files": files, "mark": self._secret.mark(_PURPOSE, self._content(files))}
             atomic.write_text(self._folder / _SEAL, json.dumps(seal, indent=1) + "\n")
 

@@ -42,7 +42,9 @@ def put_on_front(
     """Whether a verified round is on the front; None for one that is not verified. trained: hashes of config and code."""
     if report.verdict != "VERIFIED":
         return None
-    if report.headline.delta <= 0:  # one in a thousand: the test's shots were kind, and the estimate's are not
+    if (
+        report.headline.delta <= 0
+    ):  # one in a thousand: the test's shots were kind, and the estimate's are not
         return Admission(False, f"it gains nothing on the shots of its {report.headline.source}")
     return admit(folder, _front_row(report, journal, sha256_json(list(trained))))
 

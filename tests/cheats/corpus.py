@@ -20,6 +20,8 @@ _MODULES = (
     "history",
     "process",
     "statistics",
+    "books",
+    "kernels",
     "tier2",
     "prompts",
 )

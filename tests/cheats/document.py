@@ -26,6 +26,9 @@ TESTED = (
     "sitecustomize for the worker",
     "retry until lucky",
     "checksum against ablation",
+    "judged row without a mark",
+    "run renamed",
+    "poisoned index in numba's cache folder",
     "untrained belief propagation, d = 4",
 )
 """Played by `make test-verifier`, each family of cheats at least once; the rest by `make cheats` alone."""
@@ -53,8 +56,8 @@ _TAIL = """
 - Whoever owns the verifier's account owns the verifier: its interpreter, its home with secret and ledger. Rows cannot
   be changed or taken out of the middle of the ledger unseen, but its end can be cut off. Start the installed `autoqec` command, and not
   `python -m` inside a checkout that is being judged.
-- Rounds outside a run share no plan of confirmations unless their checkpoints are the same: whoever trains a thousand rounds
-  alone and verifies each has a thousand plans.
+- Rounds outside a run share no plan of confirmations unless config, seed and environment, or their checkpoints, are the same: whoever
+  trains a thousand rounds alone and verifies each has a thousand plans. So has whoever starts a thousand runs.
 """
 
 

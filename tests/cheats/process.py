@@ -38,7 +38,7 @@ sys.modules["pymatching"] = real
 '''
 
 
-def _run(scene: Scene, round_dir: Path, **environment: str) -> tuple[Path, str]:
+def run_verify(scene: Scene, round_dir: Path, **environment: str) -> tuple[Path, str]:
     """`autoqec verify` as a command, in an environment with more variables: its report, and what it said."""
     spec = scene.folder / "env.yaml"
     spec.write_text(yaml.safe_dump(scene.spec))
@@ -58,7 +58,7 @@ def _begin(scene: Scene, **environment: str) -> None:
     """A verification that starts its worker and is refused then: the round is of another environment."""
     folder = scene.round(SOFT_BP)
     scene.spec = surface(3, name="another")
-    _, said = _run(scene, folder, **environment)
+    _, said = run_verify(scene, folder, **environment)
     if "another version" not in said:
         raise RuntimeError(said)
 
@@ -81,7 +81,7 @@ def _shadow(scene: Scene) -> Outcome:
     folder = scene.folder / "path"
     folder.mkdir()
     (folder / "pymatching.py").write_text(_SHADOW.replace("HERE", repr(str(folder))))
-    return _outcome(*_run(scene, scene.round(NETWORK), PYTHONPATH=str(folder)))
+    return _outcome(*run_verify(scene, scene.round(NETWORK), PYTHONPATH=str(folder)))
 
 
 @cheat(
@@ -96,7 +96,7 @@ def _inside(scene: Scene) -> Outcome:
     (scene.folder / "autoqec").mkdir()
     for name in ("autoqec/__init__.py", "pymatching.py", "stim.py"):
         (scene.folder / name).write_text(f"open({str(scene.marker)!r}, 'w')\nraise SystemExit\n")
-    outcome = _outcome(*_run(scene, scene.round(NETWORK)))
+    outcome = _outcome(*run_verify(scene, scene.round(NETWORK)))
     return act(scene.marker.exists(), f"it was not imported: {', '.join(outcome.by)}")
 
 

@@ -108,7 +108,7 @@ class Shared:
     @cached_property
     def spent(self) -> tuple[Path, VerifyReport]:
         """A scene's folder whose only round was verified, by a plan of one confirmation, and the report."""
-        scene = Scene(self.root / "spent", self)
+        scene = Scene(self.root / "spent", self, surface(4))
         return scene.folder, scene.report(scene.round(), confirmations=1)
 
 

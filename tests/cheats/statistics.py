@@ -12,7 +12,7 @@ from autoqec.errors import AutoQECError
 from autoqec.eval.schema import VerifyReport
 from autoqec.stats.intervals import mcnemar_one_sided
 from cheats.corpus import cheat
-from cheats.scene import Outcome, Scene, judged, refused
+from cheats.scene import Outcome, Scene, judged, refused, surface
 
 _FAMILY = "tries until it works"
 
@@ -29,6 +29,7 @@ def _after(scene: Scene) -> tuple[Path, VerifyReport]:
     """The round of this scene after its plan of one confirmation was used up, and the report of that."""
     folder, report = scene.shared.spent
     shutil.copytree(folder, scene.folder, dirs_exist_ok=True)
+    scene.spec = surface(4)
     return scene.folder / "round_1", report
 
 
