@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from autoqec.stats import calibration as cal
+from autoqec.stats.winners_curse import EqualRounds, quoted
 
 TOOL = Path(__file__).parents[2] / "tools" / "calibration.py"
 
@@ -46,7 +47,16 @@ def test_a_sequential_stop_overstates_the_gain() -> None:
     assert 1.05 < cal.coverage(cal.cells(1e-2, 0.5, 0.1), stop, 300, seed=6).mean_over_truth < 1.3
 
 
-def test_the_tool_prints_both_tables_and_judges_them() -> None:
+def test_the_best_of_equal_rounds_is_flattered_by_its_test_and_not_by_its_estimate() -> None:
+    by_test, by_estimate, largest = quoted(EqualRounds(1e-2), 200, seed=7)
+    assert by_test.mean_over_truth > 1.3
+    assert by_test.covered.value < 0.9
+    assert by_estimate.mean_over_truth == pytest.approx(1, abs=0.1)  # 4 standard errors
+    assert by_estimate.covered.value >= 0.95
+    assert largest.covered.interval[1] >= 0.95
+
+
+def test_the_tool_prints_its_tables_and_judges_them() -> None:
     done = subprocess.run(
         [sys.executable, str(TOOL), "--campaigns", "4", "--replications", "40", "--seed", "3"],
         capture_output=True,
@@ -57,4 +67,5 @@ def test_the_tool_prints_both_tables_and_judges_them() -> None:
     assert "the verifier, total" in done.stdout
     assert "score, at a sequential stop" in done.stdout
     assert "Score intervals in total" in done.stdout
+    assert "quoted by its estimate" in done.stdout
     assert ("A PROMISE IS BROKEN" in done.stdout) == (done.returncode == 1)
