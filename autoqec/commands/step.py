@@ -1,4 +1,4 @@
-"""`autoqec step`: the research loop in single research, for a chat that drives it through its own subagents."""
+"""`autoqec step`: the research loop in single steps, for a chat that drives it through its own subagents."""
 
 from __future__ import annotations
 

@@ -30,7 +30,8 @@ Aggregation = Literal["sum", "mean", "max", "attention_pool", "set_transformer",
 Normalization = Literal["none", "layer", "batch", "edge_norm", "graph_norm"]
 EdgeFeature = Literal["syndrome_bit", "round_idx", "stabilizer_type", "distance", "prior_weight"]
 Head = Literal["linear", "mlp_small"]
-Loss = Literal["bce", "focal", "weighted_bce", "backend_gap"]
+MarginalLoss = Literal["bce", "focal", "weighted_bce"]
+Loss = Literal[MarginalLoss, "backend_gap"]
 
 
 class _Strict(BaseModel):

@@ -15,8 +15,8 @@ from typing import Any, Self
 
 from autoqec.errors import AutoQECError
 from autoqec.eval.kernel_store import trusted_environment
-from autoqec.eval.lane_results import decode, result_type
 from autoqec.eval.verifier_worker import Task, WorkerSetup
+from autoqec.eval.worker_results import decode, result_type
 from autoqec.io.child_env import ONE_THREAD
 from autoqec.io.cores import available_cores
 from autoqec.io.scratch import scratch_folder

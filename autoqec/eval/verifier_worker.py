@@ -29,7 +29,7 @@ from autoqec.envs.packing import pack, unpack, width
 from autoqec.envs.problem import U8, DecodingProblem
 from autoqec.envs.schema import EnvSpec
 from autoqec.errors import AutoQECError
-from autoqec.eval.lane_results import encode, encode_error
+from autoqec.eval.worker_results import encode, encode_error
 from autoqec.sandbox.confined import Refused, WorkerDied
 from autoqec.sandbox.tiers import TIERS
 from autoqec.sandbox.worker import HeldModel, ModelWorker
@@ -72,7 +72,7 @@ NO_SETUP = WorkerSetup({}, {}, "", "none", 0.0)
 
 
 class Task(Protocol):
-    """Work for a worker, picklable. What `run` is declared to return is what `lane_results` parses its answer as."""
+    """Work for a worker, picklable. What `run` is declared to return is what `worker_results` parses its answer as."""
 
     def run(self, verifier: VerifierWorker) -> Any: ...
 

@@ -20,6 +20,7 @@ import numpy as np
 from autoqec.decoders.dsl_schema import (
     Aggregation,
     EdgeFeature,
+    MarginalLoss,
     MessageFn,
     Normalization,
     PredecoderDSL,
@@ -125,7 +126,7 @@ _RANGES = {
     ),
 }
 
-_MARGINAL_LOSSES = ("bce", "focal", "weighted_bce")
+_MARGINAL_LOSSES = get_args(MarginalLoss)
 
 
 def _soft_losses(env: EnvFacts) -> tuple[str, ...]:

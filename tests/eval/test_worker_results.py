@@ -12,7 +12,7 @@ import pytest
 
 from autoqec.envs.problem import U8
 from autoqec.errors import AutoQECError, InputError
-from autoqec.eval.lane_results import decode, encode, encode_error, result_type
+from autoqec.eval.worker_results import decode, encode, encode_error, result_type
 from autoqec.eval.tasks import Candidate, Sample, Scored
 from autoqec.stats.table import PairedTable
 
