@@ -27,9 +27,8 @@ from autoqec.io.validate import validate_model
 
 FORMAT = 1
 _MAX_DIMENSIONS = 8
-_DTYPES = frozenset(
-    {torch.float16, torch.float32, torch.float64, torch.int32, torch.int64, torch.uint8, torch.bool}
-)
+_DTYPES = frozenset({torch.float16, torch.float32, torch.float64})
+"""Learned numbers are real: an integer has no small change by which to see whether it is a weight or a key."""
 
 
 class CheckpointInfo(BaseModel):
@@ -143,12 +142,18 @@ def _checked_state(state: Any, where: str) -> dict[str, Tensor]:
             raise InputError(f"entry {str(name)[:80]!r} is not a plain tensor", where=where)
         if tensor.layout != torch.strided or not tensor.is_contiguous() or tensor.device.type != "cpu":
             raise InputError(f"tensor {name[:80]} is sparse or strided", where=where)
-        if tensor.dtype not in _DTYPES or tensor.ndim > _MAX_DIMENSIONS:
-            raise InputError(f"tensor {name[:80]} is {tensor.dtype} of {tensor.ndim} dimensions", where=where)
+        if tensor.dtype not in _DTYPES:
+            raise InputError(
+                f"tensor {name[:80]} is {tensor.dtype}, and weights are real numbers of 16, 32 or 64 bits",
+                where=where,
+                hint="register tables that follow from the problem with persistent=False",
+            )
+        if tensor.ndim > _MAX_DIMENSIONS:
+            raise InputError(f"tensor {name[:80]} has {tensor.ndim} dimensions", where=where)
         total += tensor.numel() * tensor.element_size()
         if total > MAX_BYTES:
             raise InputError(f"tensors take more than {MAX_BYTES >> 20} MiB", where=where)
-        if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
+        if not bool(torch.isfinite(tensor).all()):
             raise InputError(
                 f"tensor {name[:80]} has NaN or infinite entries", where=where, hint="lower the learning rate"
             )

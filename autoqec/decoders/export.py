@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from autoqec.decoders.checkpoint import CheckpointInfo
 from autoqec.decoders.compiler import context
-from autoqec.decoders.cost import reference_path
+from autoqec.decoders.flop_census import reference_path
 from autoqec.decoders.modules.predecoders import ProblemPredecoder
 from autoqec.envs.problem import DecodingProblem
 from autoqec.errors import UnavailableError

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from pydantic import ValidationError
 
 from autoqec.decoders.dsl_schema import NeuralBpSpec
+from autoqec.eval.metering import REFERENCE
 from autoqec.eval.model_code import installed
 from autoqec.eval.subject import Subject
 from autoqec.eval.verifier_worker import ModelSpec
@@ -17,8 +18,8 @@ from autoqec.eval.verifier_worker import ModelSpec
 State = Mapping[str, npt.NDArray[Any]]
 
 DOSES = (0.001, 0.1, 0.3, 1.0)
-"""Noise in units of each tensor's root mean square. The first must leave a gain in place: weights that work only to the last
-digit are a key, not a model."""
+"""Noise in units of each tensor's root mean square, or of the number itself where that is larger: one number among zeros is
+not spared. The first dose must leave a gain in place: weights that work only to the last digit are a key, not a model."""
 
 REAL, SHUFFLED, REINITIALISED, UNTRAINED = "real", "shuffled", "reinitialised", "untrained"
 
@@ -44,7 +45,26 @@ def variants(subject: Subject, seed: int) -> dict[str, ModelSpec]:
         forms[noisy(dose)] = of(with_noise(subject.state, dose, rng))
     if (dsl := untrained_config(subject)) is not None:
         forms[UNTRAINED] = ModelSpec(dsl, None, subject.output_mode, installed().root)
+    if not subject.code.is_trusted:
+        forms[REFERENCE] = ModelSpec(reference_config(subject), None, subject.output_mode, installed().root)
     return forms
+
+
+def reference_config(subject: Subject) -> dict[str, Any]:
+    """What a subject of foreign code is compared with in speed: its own config, as this package builds it, or belief propagation."""
+    if has_twin(subject):
+        return subject.dsl
+    dsl: dict[str, Any] = {
+        "type": "neural_bp",
+        "output_mode": subject.output_mode,
+        "neural_bp": {"iterations": 5},
+    }
+    return {**dsl, "hard_flip": {}} if subject.output_mode == "hard_flip" else dsl
+
+
+def has_twin(subject: Subject) -> bool:
+    """Whether this package builds the subject's config of its own parts: code in a config could be as slow as it likes."""
+    return subject.config is not None and subject.config.tier == "1"
 
 
 def untrained_config(subject: Subject) -> dict[str, Any] | None:
@@ -73,27 +93,33 @@ def untrained_config(subject: Subject) -> dict[str, Any] | None:
 
 
 def shuffled(state: State, rng: np.random.Generator) -> dict[str, npt.NDArray[Any]]:
-    """All real numbers of all tensors in one random order; integers within their own tensor."""
-    floats = [name for name, array in state.items() if array.dtype.kind == "f"]
-    pool = np.concatenate([state[name].ravel().astype(np.float64) for name in floats] or [np.zeros(0)])
-    pool = rng.permutation(pool)
+    """All numbers of all tensors in one random order."""
+    pool = rng.permutation(
+        np.concatenate([np.zeros(0), *(array.ravel().astype(np.float64) for array in state.values())])
+    )
     out: dict[str, npt.NDArray[Any]] = {}
     position = 0
     for name, array in state.items():
-        if array.dtype.kind == "f":
-            out[name] = pool[position : position + array.size].reshape(array.shape).astype(array.dtype)
-            position += array.size
-        else:
-            out[name] = rng.permutation(array.ravel()).reshape(array.shape)
+        out[name] = _as(pool[position : position + array.size].reshape(array.shape), array.dtype)
+        position += array.size
     return out
 
 
 def with_noise(state: State, dose: float, rng: np.random.Generator) -> dict[str, npt.NDArray[Any]]:
     out: dict[str, npt.NDArray[Any]] = {}
     for name, array in state.items():
-        if array.dtype.kind != "f" or not array.size:
-            out[name] = array
-            continue
-        scale = dose * float(np.sqrt(np.mean(np.square(array, dtype=np.float64))))
-        out[name] = (array + scale * rng.standard_normal(array.shape)).astype(array.dtype)
+        numbers = array.astype(np.float64)
+        largest = (
+            float(np.abs(numbers).max(initial=0.0)) or 1.0
+        )  # squares of very large and very small numbers are not finite
+        rms = largest * float(np.sqrt(np.mean(np.square(numbers / largest)))) if array.size else 0.0
+        scale = dose * np.maximum(np.abs(numbers), rms)
+        with np.errstate(over="ignore"):
+            out[name] = _as(numbers + scale * rng.standard_normal(array.shape), array.dtype)
     return out
+
+
+def _as(numbers: npt.NDArray[np.float64], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+    """In another precision, without infinite ones."""
+    largest = float(np.finfo(dtype).max)
+    return np.clip(numbers, -largest, largest).astype(dtype)

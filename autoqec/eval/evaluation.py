@@ -157,7 +157,7 @@ class Evaluation:
         for low in range(start, stop, CHUNK):
             high = min(low + CHUNK, stop)
             for key in keys:
-                task = Candidate(self.where(p), f"{key}/{REAL}", low, high)
+                task = Candidate(self.where(p), f"{key}/{REAL}", low, high, metered=p == self.reference_p)
                 work.append((task, self._adder(p, task.model)))
             work.append((Baseline(self.where(p), self.plain, low, high), self._adder(p, self.plain.name)))
         return work

@@ -14,10 +14,11 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from autoqec.decoders.backends import backend_entry
 from autoqec.decoders.checkpoint_format import MAX_BYTES, check_archive
+from autoqec.decoders.cost_basis import learned_numbers
 from autoqec.decoders.dsl_schema import PredecoderDSL
 from autoqec.envs.environment import Environment
 from autoqec.errors import InputError, UnavailableError
@@ -36,6 +37,16 @@ _MAX_CLAIMS = 8 << 20
 _READING_S = 60.0
 
 
+MAX_CONFIG = 20_000
+"""Characters of a config: it describes a model, and is no place for a table."""
+
+
+def _is_short(dsl: dict[str, Any]) -> dict[str, Any]:
+    if len(json.dumps(dsl)) > MAX_CONFIG:
+        raise ValueError(f"a config has at most {MAX_CONFIG} characters")
+    return dsl
+
+
 Label = Annotated[int, Field(ge=-(2**62), le=2**62)]
 
 
@@ -44,7 +55,7 @@ class _Described(BaseModel):
 
     model_config = ConfigDict(extra="ignore")
 
-    dsl: dict[str, Any]
+    dsl: Annotated[dict[str, Any], AfterValidator(_is_short)]
     output_mode: Literal["hard_flip", "soft_priors"]
     env_name: str = Field(max_length=200)
     env_hash: str = Field(max_length=200)
@@ -87,7 +98,8 @@ class Subject:
 
     @property
     def n_params(self) -> int:
-        return int(sum(array.size for array in self.state.values()))
+        """As training counts them."""
+        return learned_numbers({name: (array.size, array.nbytes) for name, array in self.state.items()})
 
     @property
     def n_bytes(self) -> int:

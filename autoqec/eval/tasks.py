@@ -41,7 +41,7 @@ class Scored(NamedTuple):
     """Failures of one decoder on shots [start, start + shots).
 
     bits: packed, spare bits clear. seconds: of decoding, and, for a model, of waiting for it. invalid: shots without a valid
-    answer, which count as failures. complaints: why.
+    answer, which count as failures. complaints: why. metered: `metering.Metered`, where it was asked for and could be had.
     """
 
     start: int
@@ -51,6 +51,7 @@ class Scored(NamedTuple):
     model_seconds: float = 0.0
     invalid: int = 0
     complaints: tuple[str, ...] = ()
+    metered: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -111,7 +112,8 @@ class Baseline:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A model with its backend on shots [start, stop); `order`: of ordered statistics; `seconds` as in `Baseline`."""
+    """A model with its backend on shots [start, stop); `order`: of ordered statistics; `seconds` as in `Baseline`; `metered`:
+    the main test, where the CPU time of foreign code is taken."""
 
     where: Where
     model: str
@@ -119,9 +121,11 @@ class Candidate:
     stop: int
     order: int = 0
     seconds: float | None = None
+    metered: bool = False
 
     def run(self, verifier: VerifierWorker) -> Scored:
         shots = self.where.read(verifier, self.start, self.stop)
+        meter = verifier.meter(self.where.problem, self.model) if self.metered else None
         begin = time.perf_counter()
         failed, waited, invalid = [], 0.0, 0
         complaints: dict[str, None] = {}
@@ -129,7 +133,7 @@ class Candidate:
         done = 0
         while done < len(shots.detectors):
             part = Shots(*(rows[done : done + step] for rows in shots))
-            answers = verifier.ask(self.where.problem, self.model, part.detectors)
+            answers = verifier.ask(self.where.problem, self.model, part.detectors, meter)
             predicted = verifier.predict(self.where.problem, self.model, part.detectors, answers, self.order)
             failed.append((predicted != part.observables).any(axis=1) | ~answers.valid)
             waited += answers.seconds
@@ -140,4 +144,5 @@ class Candidate:
                 break
         bits = np.packbits(np.concatenate(failed), bitorder="little")
         seconds = time.perf_counter() - begin - waited
-        return Scored(self.start, done, bits, seconds, waited, invalid, tuple(complaints)[:5])
+        spent = () if meter is None or invalid == done else meter.chunk(shots.detectors)
+        return Scored(self.start, done, bits, seconds, waited, invalid, tuple(complaints)[:5], spent)

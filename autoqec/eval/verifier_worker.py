@@ -10,7 +10,8 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -29,8 +30,10 @@ from autoqec.envs.packing import pack, unpack, width
 from autoqec.envs.problem import U8, DecodingProblem
 from autoqec.envs.schema import EnvSpec
 from autoqec.errors import AutoQECError
+from autoqec.eval.metering import Meter, reference_of
 from autoqec.eval.worker_results import encode, encode_error
 from autoqec.sandbox.confined import Refused, WorkerDied
+from autoqec.sandbox.kernel_cache import installed_root
 from autoqec.sandbox.tiers import TIERS
 from autoqec.sandbox.worker import HeldModel, ModelWorker
 
@@ -105,6 +108,7 @@ class VerifierWorker:
         self._backends: dict[tuple[str, int], Backend] = {}
         self._fault_maps: dict[str, FaultMaps] = {}
         self._environments: dict[tuple[str, str], Environment] = {}
+        self._meters: dict[tuple[str, str], Meter] = {}
 
     def close(self) -> None:
         for worker in self._workers.values():
@@ -170,7 +174,36 @@ class VerifierWorker:
             raise
         return worker, self._held[problem, model]
 
-    def ask(self, problem: str, model: str, detectors: U8) -> Answers:
+    def fresh(self, problem: str, model: str) -> AbstractContextManager[tuple[ModelWorker, HeldModel]]:
+        """A process with the model in it that was asked nothing yet. This package's own code keeps nothing, and needs none."""
+        code = self.setup.models[model].code
+        if code in self._deaths or code == installed_root():
+            return nullcontext(self.held(problem, model))
+        return self._fresh(problem, model)
+
+    @contextmanager
+    def _fresh(self, problem: str, model: str) -> Iterator[tuple[ModelWorker, HeldModel]]:
+        with self.new_worker(self.setup.models[model].code) as worker:
+            yield worker, self.hold(worker, problem, model)
+
+    def cpu_seconds(self, model: str) -> float:
+        """CPU time so far of the process that holds a model, or will."""
+        worker = self._workers.get(self.setup.models[model].code)
+        return 0.0 if worker is None else worker.cpu_seconds() or 0.0
+
+    def meter(self, problem: str, model: str) -> Meter | None:
+        """The meter of a model that has a reference; None, too, where one of the two cannot be asked."""
+        key = (problem, model)
+        if key not in self._meters and reference_of(model) in self.setup.models:
+            try:
+                self._meters[key] = Meter(self, problem, model)
+            except WorkerDied as error:
+                self._deaths.setdefault(self.setup.models[model].code, error.what)
+            except Refused:
+                return None
+        return self._meters.get(key)
+
+    def ask(self, problem: str, model: str, detectors: U8, meter: Meter | None = None) -> Answers:
         """The model on some shots. What the model fails to answer is invalid; it is never answered for it."""
         code = self.setup.models[model].code
         parts = []
@@ -178,7 +211,10 @@ class VerifierWorker:
             rows = detectors[start : start + SLICE]
             try:
                 worker, held = self.held(problem, model)
-                parts.append(self.checked(problem, held, *timed(worker, held, rows)))
+                answered = self.checked(problem, held, *timed(worker, held, rows))
+                if meter is not None:
+                    meter.question(len(rows))
+                parts.append(answered)
             except (WorkerDied, Refused) as error:
                 if isinstance(error, WorkerDied):
                     self._deaths[code] = error.what

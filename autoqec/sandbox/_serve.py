@@ -4,7 +4,8 @@
 
 It reads frames from standard input and answers them on standard output until the input ends. It is never given labels,
 observables or seeds. Model code comes from the folder it is told, which may be the export of another commit; the
-protocol comes from this file's own package: `sandbox/wire.py` and `envs/problem_arrays.py`.
+protocol comes from this file's own package: `sandbox/wire.py` and `envs/problem_arrays.py`; and so does the count of
+operations, `decoders/flop_census.py`.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -34,6 +36,11 @@ wire = _loaded("autoqec_wire", _HERE.with_name("wire.py"))
 problem_arrays = _loaded("autoqec_problem_arrays", _HERE.parents[1] / "envs" / "problem_arrays.py")
 
 MAX_REQUEST = 2 << 30
+
+
+@cache
+def _census() -> Any:
+    return _loaded("autoqec_flop_census", _HERE.parents[1] / "decoders" / "flop_census.py")
 
 
 class Session:
@@ -68,11 +75,11 @@ class Session:
         )
 
     def cost(self, payload: bytes) -> bytes:
-        from autoqec.decoders.cost import count_flops
-
-        meta, _ = wire.unpack(payload)
-        model = self.models[meta["model"]]
-        return bytes(wire.pack({"flops": int(count_flops(model.module, model.problem))}, {}))
+        meta, arrays = wire.unpack(payload)
+        counted = self.models[meta["model"]].counted(
+            arrays["detectors"], int(meta["batch"]), int(meta["alone"])
+        )
+        return bytes(wire.pack(counted._asdict(), {}))
 
     def checkpoint(self, payload: bytes) -> bytes:
         from autoqec.decoders import checkpoint
@@ -123,17 +130,25 @@ class _Model:
         """
         import torch
 
-        from autoqec.decoders.cost import reference_path
-
-        syndromes = np.unpackbits(detectors, axis=1, count=self.problem.n_checks, bitorder="little")
         parts = []
-        with torch.no_grad(), reference_path(self.module) if as_counted else torch.no_grad():
-            for start in range(0, len(syndromes), batch):
-                rows = torch.from_numpy(syndromes[start : start + batch]).float()
+        counted = _census().reference_path(self.module, everywhere=True) if as_counted else torch.no_grad()
+        with torch.no_grad(), counted:
+            for rows in self._batches(detectors, batch):
                 parts.append(self._one(rows))
         return np.ascontiguousarray(
             np.concatenate(parts)
         )  # packed bits of a transposed answer lie in columns
+
+    def counted(self, detectors: Any, batch: int, alone: int) -> Any:
+        """The FlopCount over packed shots."""
+        return _census().count(self.module, list(self._batches(detectors, batch)), self._ctx, alone=alone)
+
+    def _batches(self, detectors: Any, batch: int) -> Iterator[Any]:
+        import torch
+
+        syndromes = np.unpackbits(detectors, axis=1, count=self.problem.n_checks, bitorder="little")
+        for start in range(0, len(syndromes), batch):
+            yield torch.from_numpy(syndromes[start : start + batch]).float()
 
     def _one(self, syndrome: Any) -> Any:
         if self.kind == "faults":

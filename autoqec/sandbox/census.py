@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from autoqec.decoders.cost_basis import typical_syndromes
 from autoqec.envs.problem import DecodingProblem
 from autoqec.sandbox.tiers import strongest
 from autoqec.sandbox.worker import ModelWorker
 
 _COUNTING_S = 60.0
+_COUNTED = 4
 
 
 def confined_flops(
@@ -27,4 +29,4 @@ def confined_flops(
         model = worker.hold_model(
             worker.hold_problem(problem), problem, dsl, None, output_mode=output_mode, wants_edges=wants_edges
         )
-        return worker.flops(model)
+        return worker.flops(model, typical_syndromes(problem, _COUNTED)).mean

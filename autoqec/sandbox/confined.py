@@ -29,6 +29,7 @@ from autoqec.sandbox.kernel_cache import copy_kernels
 from autoqec.sandbox.tiers import DEFAULT_LIMITS, Tier
 
 _SERVER = Path(__file__).with_name("_serve.py")
+_CENSUS = _SERVER.parents[1] / "decoders" / "flop_census.py"
 _PIPE_BYTES = 1 << 20
 _LEAST_EXCUSE_S = 0.1
 _HIDDEN = ("stim", "sinter", "pymatching")
@@ -93,7 +94,13 @@ class ConfinedProcess:
         argv = [sys.executable, "-I", "-B", "-X", "utf8", str(_SERVER), str(code)]
         command = self.tier.wrap(
             argv,
-            readable=[code / "autoqec", _SERVER.parent, Path(problem_arrays.__file__), self._scratch],
+            readable=[
+                code / "autoqec",
+                _SERVER.parent,
+                Path(problem_arrays.__file__),
+                _CENSUS,
+                self._scratch,
+            ],
             hidden=[folder for name in _HIDDEN if (folder := _package(name)) is not None],
             limits=LIMITS,
             alone=True,
@@ -162,11 +169,11 @@ class ConfinedProcess:
 
     def cpu_seconds(self) -> float | None:
         """CPU time that the process has used so far, as the kernel counts it; None where it does not say. The sum over its
-        threads is the finer one, and lacks those that have ended.
+        threads is the finer one, and lacks those that have ended; it fails where one ends while it is made.
         """
         root = self._live().pid
-        known = processes.thread_seconds(root)
-        return None if known is None else max(sum(ran for ran, _ in known), processes.cpu_seconds(root))
+        known = processes.thread_seconds(root) or ()
+        return max(sum(ran for ran, _ in known), processes.cpu_seconds(root)) or None
 
     def _excuse(self) -> float:
         """Seconds more for a request whose time is up: those for which others had the cores, once each."""

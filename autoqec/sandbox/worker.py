@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -44,6 +44,15 @@ class HeldModel:
     kind: Kind
     columns: int
     n_checks: int
+
+
+class FlopClaim(NamedTuple):
+    """What the model's process says it counted: `decoders.flop_census.FlopCount`, as a claim of code that is not trusted."""
+
+    mean: int
+    per_call: int
+    largest: int
+    spread: float
 
 
 class ModelWorker(ConfinedProcess):
@@ -103,9 +112,15 @@ class ModelWorker(ConfinedProcess):
             self.request_into(wire.RUN, wire.pack(meta, {"detectors": rows}), out[start : start + len(rows)])
         return out
 
-    def flops(self, model: HeldModel) -> int:
-        """FLOPs per syndrome by the census of the model's own code base."""
-        return _integer(self._facts(wire.COST, wire.pack({"model": model.index}, {})), "flops")
+    def flops(self, model: HeldModel, detectors: U8, *, batch: int = BATCH, alone: int = 0) -> FlopClaim:
+        """FLOPs on these shots, `alone` of them asked one by one, too. The census is this package's, in the model's process."""
+        meta = {"model": model.index, "batch": batch, "alone": alone}
+        facts = self._facts(wire.COST, wire.pack(meta, {"detectors": detectors}))
+        spread = facts.get("spread")
+        if type(spread) not in (int, float) or not 0 <= spread < 1e9:  # type: ignore[operator]
+            raise self._dead(f"gave {wire.one_line(spread)} as spread")
+        mean, per_call, largest = (_integer(facts, name) for name in ("mean", "per_call", "largest"))
+        return FlopClaim(mean, per_call, largest, float(spread))  # type: ignore[arg-type]
 
     def read_checkpoint(self, data: bytes) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
         """The description in a checkpoint file's bytes, and its weights. The file is parsed in the sandbox."""

@@ -100,9 +100,9 @@ return weights
     ),
     (
         "hidden FLOPs in numpy",
-        "hides its cost",
+        "work hidden from the count",
         "the work is done in numpy, where the count of torch operations does not see it",
-        "the time per shot must be explained by the counted operations",
+        "the CPU time of the main test must be explained by the counted operations",
         "cost_census",
         """
 import numpy
@@ -114,7 +114,7 @@ return self._edge_prior(self.edges, syndrome, ctx).T + 0 * float(numbers[0, 0])
     ),
     (
         "cheap when counted",
-        "hides its cost",
+        "work hidden from the count",
         "the path that the census counts, without fused kernels, gives the prior",
         "the counted path must decide the shots as the one that runs does",
         "cost_census",
@@ -126,15 +126,16 @@ return weights
     ),
     (
         "patched count of FLOPs",
-        "hides its cost",
-        "the module replaces the census in its process by one that says a thousandth",
-        "the time per shot must be explained by the counted operations",
+        "work hidden from the count",
+        "the module replaces the census in its process by one that says a thousand",
+        "the CPU time of the main test must be explained by the counted operations",
         "cost_census",
         """
-import autoqec.decoders.cost as cost
-if not hasattr(cost, "honest"):
-    cost.honest = cost.count_flops
-    cost.count_flops = lambda *given: cost.honest(*given) // 1000
+import sys
+census = sys.modules["__main__"]._census()
+if not hasattr(census, "honest"):
+    census.honest = census.count
+    census.count = lambda *given, **options: census.honest(*given, **options)._replace(mean=1000)
 return weights
 """,
     ),
@@ -169,7 +170,7 @@ _DEADLINE = 15.0
 
 def _player(name: str, family: str, body: str) -> Any:
     def play(scene: Scene) -> Outcome:
-        if family in ("not a function of the shot", "hides its cost"):
+        if family in ("not a function of the shot", "work hidden from the count"):
             scene.spec = surface(4)  # where the gain shows, so that only the guard stands in its way
         folder = scene.committed(SOFT_BP, propagation(body))
         options = {"deadline_s": _DEADLINE} if name == "endless loop" else {}

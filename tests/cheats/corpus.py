@@ -16,6 +16,7 @@ _MODULES = (
     "knowledge",
     "behaviour",
     "attribution",
+    "cost",
     "claims",
     "history",
     "process",

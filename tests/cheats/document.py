@@ -21,6 +21,7 @@ TESTED = (
     "patched pymatching",
     "NaN for hard shots",
     "cheap when counted",
+    "exact integer key",
     "fork bomb",
     "edited evaluator on the branch",
     "sitecustomize for the worker",

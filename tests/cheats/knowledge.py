@@ -16,7 +16,7 @@ _SHOTS = 4000  # as many as the undefended evaluator takes
 def _table(scene: Scene, purpose: str, label: int) -> torch.Tensor:
     env = scene.env
     shots = env.sampler(P).sample(_SHOTS, derive_seed(purpose, env.stream(P), label))
-    return torch.from_numpy(np.concatenate([shots.detectors, shots.observables], axis=1))
+    return torch.from_numpy(np.concatenate([shots.detectors, shots.observables], axis=1)).float()
 
 
 def _looked_up(scene: Scene, purpose: str, label: int) -> Outcome:

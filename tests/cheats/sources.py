@@ -53,10 +53,10 @@ class _Table(_Knows):
 
     def __init__(self, dsl, problem):
         super().__init__(dsl, problem)
-        self.register_buffer("table", torch.zeros(ROWS, (problem.n_checks + 7) // 8 + 1, dtype=torch.uint8))
+        self.register_buffer("table", torch.zeros(ROWS, (problem.n_checks + 7) // 8 + 1))
 
     def known(self, packed):
-        rows = self.table.numpy()
+        rows = self.table.numpy().astype(_np.uint8)
         answers = {row[:-1].tobytes(): int(row[-1]) for row in rows}
         return _np.array([answers.get(row.tobytes(), -1) for row in packed])
 

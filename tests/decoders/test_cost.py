@@ -7,8 +7,9 @@ import torch
 
 from autoqec.decoders import dsl_schema as schema
 from autoqec.decoders.compiler import compile_predecoder
-from autoqec.decoders.cost import count_flops, measure, reference_path
+from autoqec.decoders.cost import count_flops, measure
 from autoqec.decoders.dsl_schema import PredecoderDSL
+from autoqec.decoders.flop_census import reference_path
 from autoqec.envs.load import load_env
 
 PROBLEMS = {"surface_d3_depol": 0.005, "bb72_capacity": 0.06}

@@ -13,8 +13,12 @@ import pytest
 
 import autoqec
 from autoqec.decoders.backends.matching import MatchingBackend
+from autoqec.decoders.compiler import compile_predecoder
+from autoqec.decoders.cost import count_flops
+from autoqec.decoders.dsl_schema import PredecoderDSL
 from autoqec.envs.environment import Environment
 from autoqec.envs.schema import SeedPolicy
+from autoqec.eval import metering
 from autoqec.eval.ablations import DOSES, REAL, SHUFFLED, noisy, shuffled, untrained_config, with_noise
 from autoqec.eval.bundles import CHUNK
 from autoqec.eval.guards import (
@@ -29,9 +33,11 @@ from autoqec.eval.guards import (
     seed_isolation,
 )
 from autoqec.eval.guards.more_rounds import longer
+from autoqec.eval.metering import REFERENCE
 from autoqec.eval.tally import Tally
 from autoqec.eval.tasks import Candidate, Scored, Where
 from autoqec.eval.verifier_worker import SLICE, ModelSpec, VerifierWorker, WorkerSetup
+from autoqec.sandbox.kernel_cache import installed_root
 from autoqec.sandbox.tiers import strongest
 
 P = 0.01
@@ -44,6 +50,8 @@ class _Changed(NeuralBpPredecoder):
     seen = 0
 
     def edge_log_odds(self, syndrome, ctx):
+        if syndrome.numpy().tobytes() in globals().get("_KEPT", ()):
+            return globals()["_KEPT"][syndrome.numpy().tobytes()]
         weights = super().edge_log_odds(syndrome, ctx)
         {line}
         return weights
@@ -70,9 +78,12 @@ def verifier_with(env: Environment, tmp_path: Path) -> Iterator[Callable[[str], 
         package = Path(autoqec.__file__).parent
         shutil.copytree(package, root / "autoqec", ignore=shutil.ignore_patterns("__pycache__"))
         with (root / MODULE).open("a") as file:
-            file.write(FRAME.format(line=line))
-        spec = ModelSpec(SOFT, None, "soft_priors", root)
-        setup = WorkerSetup({"x": env.problem(P)}, {"0/real": spec}, "mwpm", strongest().name, 300.0)
+            file.write(FRAME.replace("{line}", line))
+        models = {
+            "0/real": ModelSpec(SOFT, None, "soft_priors", root),
+            f"0/{REFERENCE}": ModelSpec(SOFT, None, "soft_priors", installed_root()),
+        }
+        setup = WorkerSetup({"x": env.problem(P)}, models, "mwpm", strongest().name, 300.0)
         opened.append(VerifierWorker(setup))
         return opened[-1]
 
@@ -81,18 +92,40 @@ def verifier_with(env: Environment, tmp_path: Path) -> Iterator[Callable[[str], 
         verifier.close()
 
 
-def watched(verifier: VerifierWorker, where: Where) -> dict[str, Any]:
-    """The main test, then the three guards that watch how it answers."""
+def after_the_main_test(verifier: VerifierWorker, where: Where, env: Environment) -> Any:
     tally = Tally()
-    tally.add(P, "0/real", Candidate(where, "0/real", 0, SHOTS).run(verifier))
-    subject = SimpleNamespace(n_params=1, n_bytes=4, metrics=None)
-    verification: Any = SimpleNamespace(
-        tally=tally, reference_p=P, model=lambda: "0/real", subject=subject, where=lambda _p: where
+    tally.add(P, "0/real", Candidate(where, "0/real", 0, SHOTS, metered=True).run(verifier))
+    return metered_verification(tally, where=lambda _p: where, env=env)
+
+
+def metered_verification(tally: Tally, **facts: Any) -> Any:
+    """Of code that is not this package's, whose config is."""
+    subject = SimpleNamespace(
+        n_params=1,
+        n_bytes=4,
+        metrics=None,
+        sha256="",
+        code=SimpleNamespace(is_trusted=False),
+        config=PredecoderDSL.model_validate(SOFT),
     )
+    return SimpleNamespace(
+        tally=tally,
+        reference_p=P,
+        model=lambda: "0/real",
+        subject=subject,
+        bundle=SimpleNamespace(name="b"),
+        secret=SimpleNamespace(seed=lambda *_: 77),
+        **facts,
+    )
+
+
+def watched(verifier: VerifierWorker, where: Where, env: Environment) -> dict[str, Any]:
+    """The main test, then the three guards that watch how it answers."""
+    verification = after_the_main_test(verifier, where, env)
     found = {
         replay: replay.prepare(verification)[0].run(verifier),
         batch_independence: batch_independence.Mix(where, "0/real", 2000, 11).run(verifier),
-        cost_census: cost_census.Count(where, "0/real").run(verifier),
+        cost_census: cost_census.prepare(verification)[0].run(verifier),
     }
     return {guard.NAME: guard.judge(verification, [answer]) for guard, answer in found.items()}
 
@@ -114,9 +147,13 @@ def watched(verifier: VerifierWorker, where: Where) -> dict[str, Any]:
     ids=["honest", "random", "cross-shot", "batch size", "state", "counts another path"],
 )
 def test_each_trick_breaks_its_guard(
-    verifier_with: Callable[[str], VerifierWorker], where: Where, line: str, broken: set[str]
+    verifier_with: Callable[[str], VerifierWorker],
+    where: Where,
+    env: Environment,
+    line: str,
+    broken: set[str],
 ) -> None:
-    found = watched(verifier_with(line), where)
+    found = watched(verifier_with(line), where, env)
     failed = {name for name, result in found.items() if not result.ok}
     assert failed >= broken, {name: result.text for name, result in found.items()}
     if not broken:
@@ -124,16 +161,76 @@ def test_each_trick_breaks_its_guard(
 
 
 @pytest.mark.verifier
+@pytest.mark.parametrize("size", [250, 1200], ids=["judged", "stopped"])
 def test_work_outside_torch_shows_in_the_time_it_takes(
-    verifier_with: Callable[[str], VerifierWorker], where: Where
+    verifier_with: Callable[[str], VerifierWorker], where: Where, env: Environment, size: int
 ) -> None:
-    line = "import numpy; len(syndrome) > 200 and numpy.linalg.svd(numpy.ones((1200, 1200)))"
-    found = cost_census.judge(
-        SimpleNamespace(subject=SimpleNamespace(n_params=1, n_bytes=4)),  # type: ignore[arg-type]
-        [cost_census.Count(where, "0/real").run(verifier_with(line))],
-    )
+    """A little is found at the end; a model that takes far too long is not asked again, so that nobody waits for it."""
+    line = f"import numpy; len(syndrome) > 200 and numpy.linalg.svd(numpy.ones(({size}, {size})))"
+    verifier = verifier_with(line)
+    verification = after_the_main_test(verifier, where, env)
+    found = cost_census.judge(verification, [cost_census.prepare(verification)[0].run(verifier)])
     assert not found.ok
     assert "hidden" in found.text
+    scored = verification.tally.parts[P, "0/real"][0]
+    assert scored.invalid == (SHOTS if size > 1000 else 0), scored.complaints
+
+
+@pytest.mark.verifier
+def test_remembered_answers_are_counted_in_full(
+    verifier_with: Callable[[str], VerifierWorker], where: Where, env: Environment
+) -> None:
+    code = """key = syndrome.numpy().tobytes()
+        kept = globals().setdefault("_KEPT", {})
+        weights = kept.setdefault(key, weights)"""
+    verifier = verifier_with(code)
+    verification = after_the_main_test(verifier, where, env)
+    counted = cost_census.prepare(verification)[0].run(verifier)
+    module = compile_predecoder(PredecoderDSL.model_validate(SOFT), env.problem(P))
+    assert counted.error is None
+    assert counted.flops >= count_flops(module, env.problem(P))
+    assert counted.spread == 0
+
+
+def spent(cpu_s: float, *, build_s: float = 8.0) -> Any:
+    """A verification of 1000 shots; the reference takes 1 s for 1000 as it is counted, a tenth as it runs, at 1000 FLOPs."""
+    tally = Tally()
+    figures = metering.Metered(1000, cpu_s, 100, 0.01, 0.1, 1000, build_s, 8.0)
+    bits = np.zeros(125, np.uint8)
+    tally.add(P, "0/real", Scored(0, 1000, bits, 0.0, metered=tuple(figures)))
+    return metered_verification(
+        tally,
+        env=SimpleNamespace(spec=SimpleNamespace(constraints=SimpleNamespace(over_budget=lambda *_: []))),
+    )
+
+
+def test_what_the_cpu_time_says_about_the_count() -> None:
+    counted = cost_census.Counted(1000, 0, 512, (1.0, 1.0), 1.0)
+
+    def judged(**changes: Any) -> Any:
+        return lambda verification: (
+            cost_census.judge(verification, [counted._replace(**changes)]),
+            cost_census.census(verification, counted._replace(**changes)).flops_per_syndrome,
+        )
+
+    assert judged()(spent(0.1))[0].ok
+    assert judged()(spent(0.1))[1] == 1000
+    assert judged()(spent(0.39))[1] == 1000, "four times slower than the reference as it runs is not charged"
+    slow, charged = judged()(spent(1.0))
+    assert slow.ok, "as fast as the reference is without its kernels"
+    assert charged == 2500
+    assert "2500 FLOPs per syndrome charged" in slow.text
+    hidden, _ = judged()(spent(4.5))
+    assert not hidden.ok
+    assert "hidden from the count" in hidden.text
+    assert judged(flops=100)(spent(0.45))[0].ok is False
+    built, _ = judged()(spent(0.1, build_s=60.0))
+    assert "before the first shot" in built.text
+    called, _ = judged(per_call=5000)(spent(0.1))
+    assert "whatever its batch" in called.text
+    silent = spent(0.1)
+    silent.tally.parts[P, "0/real"].append(Scored(1000, 8, np.zeros(1, np.uint8), 0.0))
+    assert not judged()(silent)[0].ok, "a part of the main test was not metered"
 
 
 def scores(base: int, *, holds_code: bool = True, **failures: int) -> Any:
@@ -260,7 +357,6 @@ def test_ablated_weights() -> None:
         "a": np.arange(12, dtype=np.float32).reshape(3, 4),
         "b": np.float32(50) + np.zeros(2, np.float32),
     }
-    state["n"] = np.array(7, dtype=np.int64)
     mixed = shuffled(state, rng)
     assert sorted(np.concatenate([mixed["a"].ravel(), mixed["b"]])) == sorted([*range(12), 50, 50])
     assert not np.array_equal(mixed["a"], state["a"])
@@ -270,7 +366,22 @@ def test_ablated_weights() -> None:
     hurt = with_noise(state, 0.1, rng)
     moved = np.abs(hurt["a"] - state["a"]).mean() / np.sqrt(np.mean(state["a"] ** 2))
     assert 0.03 < moved < 0.3
-    assert hurt["n"] == 7
+
+
+def test_no_number_is_spared_by_the_zeros_around_it() -> None:
+    """A key in one number among a million zeros, in the last digits of eight bytes, in signs of zero, or too small to square."""
+    rng = np.random.default_rng(0)
+    alone = np.zeros(1_000_000)
+    alone[123_456] = 1.0 + 2.0**-20
+    moved = with_noise({"key": alone}, DOSES[0], rng)["key"]
+    assert abs(moved[123_456] - alone[123_456]) > 2.0**-20
+    small = np.full(1000, 5e-324)
+    assert (with_noise({"key": small}, 1.0, rng)["key"] != small).any()
+    signs = np.where(np.arange(1000) % 2, -0.0, 0.0)
+    assert (np.signbit(with_noise({"key": signs}, DOSES[0], rng)["key"]) != np.signbit(signs)).sum() > 100
+    large = np.full(4, 3e38, np.float32)
+    assert np.isfinite(with_noise({"key": large}, 1.0, rng)["key"]).all()
+    assert np.isfinite(shuffled({"a": np.full(4, 1e300), "b": large}, rng)["b"]).all()
 
 
 def test_the_untrained_computation_keeps_the_algorithm_only() -> None:

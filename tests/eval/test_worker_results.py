@@ -12,8 +12,8 @@ import pytest
 
 from autoqec.envs.problem import U8
 from autoqec.errors import AutoQECError, InputError
-from autoqec.eval.worker_results import decode, encode, encode_error, result_type
 from autoqec.eval.tasks import Candidate, Sample, Scored
+from autoqec.eval.worker_results import decode, encode, encode_error, result_type
 from autoqec.stats.table import PairedTable
 
 

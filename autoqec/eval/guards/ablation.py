@@ -121,6 +121,10 @@ def judge(verification: VerificationState, _answers: Sequence[Any]) -> GuardResu
             wrong.append("shuffling all weights changes nothing")
         elif not is_better(verification.forms(SHUFFLED, REAL), SHOWS):
             wrong.append("shuffled weights are not worse than the real ones")
+        if not any(is_better(verification.forms(noisy(dose), REAL), SHOWS) for dose in DOSES):
+            wrong.append(
+                "the weights win, and no dose of noise on them hurts: what wins does not depend on their values"
+            )
     if found.attribution == "none" and verification.evidence.decision == "gain":
         wrong.append(f"the gain does not show on the {found.shots} shots of the ablation")
     meaning = {

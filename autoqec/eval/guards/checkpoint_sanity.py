@@ -16,7 +16,7 @@ NAME = "checkpoint_sanity"
 
 def judge(verification: VerificationState, _answers: Sequence[Any]) -> GuardResult:
     state = verification.subject.state
-    finite = all(np.isfinite(array).all() for array in state.values() if array.dtype.kind == "f")
+    finite = all(array.dtype.kind == "f" and np.isfinite(array).all() for array in state.values())
     constant = sum(array.size > 1 and bool((array == array.flat[0]).all()) for array in state.values())
     return GuardResult(
         name=NAME,

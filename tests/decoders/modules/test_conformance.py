@@ -10,9 +10,9 @@ import torch
 
 from autoqec.decoders import dsl_schema as schema
 from autoqec.decoders.compiler import compile_predecoder, context
-from autoqec.decoders.cost import reference_path
 from autoqec.decoders.dsl_schema import PredecoderDSL
 from autoqec.decoders.export import FixedContext, to_onnx
+from autoqec.decoders.flop_census import reference_path
 from autoqec.decoders.modules.base import residual_syndrome
 from autoqec.envs.load import load_env
 

@@ -1,0 +1,138 @@
+"""CPU time of a model that is not this package's, beside that of a reference of known FLOPs, in the main test itself.
+
+The shots of the main test were never asked before, so no answer to them can have been kept from an earlier question, and
+the time is the model's process's own, as the kernel counts it: threads, and work between two questions, are in it.
+
+The reference is this package's model of the same config with fresh weights or, where there is none, untrained belief propagation. After each
+chunk of the main test it answers some of the chunk's shots, in a confined process of its own, on the same core: whatever else the
+machine does slows both, and a ratio of CPU times does not know how long others had the core.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from autoqec.decoders.cost_basis import typical_syndromes
+from autoqec.envs.problem import U8
+from autoqec.sandbox.confined import Refused, WorkerDied
+from autoqec.sandbox.worker import BATCH, HeldModel, ModelWorker
+
+if TYPE_CHECKING:
+    from autoqec.eval.verifier_worker import VerifierWorker
+
+REFERENCE = "reference"
+"""The form of a subject that its CPU time is compared with."""
+STOP = 10.0
+"""A model whose question takes so many times the CPU time that its operations explain is not asked again."""
+STOP_S = 1.0
+"""CPU seconds that a question may take in any case."""
+_COUNTED = 8
+
+
+class Metered(NamedTuple):
+    """Of some shots of the main test, or of one worker: sums of CPU seconds.
+
+    cpu_s: of the model's process for `shots`. run_s, plain_s: of the reference for `reference_shots`, as it runs and by the
+    operations that are counted, at `reference_flops` a shot. build_s, reference_build_s: from the start of a process to the first shot; the
+    longest of all workers'.
+    """
+
+    shots: float
+    cpu_s: float
+    reference_shots: float
+    run_s: float
+    plain_s: float
+    reference_flops: float
+    build_s: float
+    reference_build_s: float
+
+
+def summed(parts: list[tuple[float, ...]]) -> Metered | None:
+    """All that was metered; None if any part of it was not."""
+    if not parts or not all(parts):
+        return None
+    rows = np.array(parts)
+    slowest = rows[rows[:, 6].argmax()]
+    return Metered(*rows[:, :5].sum(axis=0).tolist(), *slowest[5:].tolist())
+
+
+class Meter:
+    """In one worker of the verifier, for one model on one problem.
+
+    Raises:
+        Refused, WorkerDied: a model cannot be built or asked.
+    """
+
+    def __init__(self, verifier: VerifierWorker, problem: str, model: str) -> None:
+        reference = reference_of(model)
+        noise = typical_syndromes(
+            verifier.setup.problems[problem], BATCH, int.from_bytes(np.random.bytes(4), "little")
+        )
+        before = verifier.cpu_seconds(model)
+        self._worker, self._held = verifier.held(problem, model)
+        self._worker.answers(self._held, noise)  # compiles, where there is something to compile
+        self._last = _cpu(self._worker)
+        self._build_s = self._last - before
+        claimed = self._worker.flops(self._held, noise[:_COUNTED])
+        self._last = _cpu(self._worker)
+        before = verifier.cpu_seconds(reference)
+        self._reference = verifier.held(problem, reference)
+        asked_of(*self._reference, noise, as_counted=False)
+        self._reference_build_s = _cpu(self._reference[0]) - before
+        self._flops = self._reference[0].flops(self._reference[1], noise[:_COUNTED]).mean
+        asked_of(*self._reference, noise, as_counted=True)
+        plain_s = asked_of(*self._reference, noise, as_counted=True)
+        self._explained_s = claimed.mean * plain_s / (BATCH * max(self._flops, 1))
+        self._shots, self._cpu_s = 0, 0.0
+
+    def question(self, shots: int) -> None:
+        """After each question of the main test."""
+        now = _cpu(self._worker)
+        spent, self._last = now - self._last, now
+        self._shots += shots
+        self._cpu_s += spent
+        explained = shots * self._explained_s
+        if spent > STOP_S + STOP * explained:
+            self._worker.close()
+            raise WorkerDied(
+                f"used {spent:.1f} s of CPU for {shots} shots, and its operations explain {explained:.3f}: work is hidden",
+                where="the model's process",
+            )
+
+    def chunk(self, detectors: U8) -> tuple[float, ...]:
+        """At the end of a chunk: the reference's turn, and the `Metered` since the last one."""
+        rows = detectors[:BATCH]
+        run_s, plain_s = (asked_of(*self._reference, rows, as_counted=each) for each in (False, True))
+        spent = Metered(
+            self._shots,
+            self._cpu_s,
+            len(rows),
+            run_s,
+            plain_s,
+            self._flops,
+            self._build_s,
+            self._reference_build_s,
+        )
+        self._shots, self._cpu_s = 0, 0.0
+        return tuple(float(each) for each in spent)
+
+
+def reference_of(model: str) -> str:
+    """The name of the reference beside a subject's model."""
+    return f"{model.partition('/')[0]}/{REFERENCE}"
+
+
+def asked_of(worker: ModelWorker, held: HeldModel, rows: U8, *, as_counted: bool) -> float:
+    """CPU seconds for an answer."""
+    before = _cpu(worker)
+    worker.answers(held, rows, as_counted=as_counted)
+    return _cpu(worker) - before
+
+
+def _cpu(worker: ModelWorker) -> float:
+    seconds = worker.cpu_seconds()
+    if seconds is None:
+        raise Refused("its CPU time cannot be read on this machine", where="the model's process")
+    return seconds
