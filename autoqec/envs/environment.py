@@ -17,6 +17,7 @@ from autoqec.envs.problem import DecodingProblem
 from autoqec.envs.sampling import CircuitSampler, DemSampler, Sampler
 from autoqec.envs.schema import EnvSpec, LeakageSpec
 from autoqec.envs.sources import CircuitSource, ErrorModelSource, open_source
+from autoqec.envs.sources.referenced import referenced
 from autoqec.errors import InputError
 from autoqec.io.hashing import sha256_json
 
@@ -35,6 +36,11 @@ class Environment:
     @cached_property
     def source(self) -> CircuitSource | ErrorModelSource:
         return open_source(self.spec, self.root)
+
+    @property
+    def files(self) -> list[Path]:
+        """The files that the spec refers to and that are there."""
+        return [path for name in referenced(self.spec) if (path := self.root / name).is_file()]
 
     def circuit(self, p: float) -> stim.Circuit | None:
         """The noisy circuit that is sampled, restricted to the detectors in use; None for a custom_dem."""
