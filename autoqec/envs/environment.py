@@ -10,6 +10,7 @@ from typing import Any, cast
 import numpy as np
 import stim
 
+from autoqec import layout
 from autoqec.envs import cache, detectors
 from autoqec.envs.build import check_observables, problem_from_circuit, problem_from_dem
 from autoqec.envs.noise.leakage import LeakageSampler, twirled
@@ -63,6 +64,10 @@ class Environment:
         """The problem, and whether it came from the cache."""
         problem, cached = cache.load_or_build(self._problem_key(p), lambda: self._build(p))
         return replace(problem, name=self.spec.name, p=p), cached
+
+    def cached_problem(self, p: float) -> Path:
+        """Where the cache has the problem, once it was asked for."""
+        return layout.problem_cache(self._problem_key(p))
 
     def built_problem(self, p: float) -> DecodingProblem:
         """The problem, built afresh: for those who may not believe what lies in the cache."""

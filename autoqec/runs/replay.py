@@ -133,8 +133,7 @@ def _compare(
 
 
 def _weights(files: RoundDir) -> str | None:
-    twin = files.checkpoint.with_suffix(".safetensors")
-    return sha256_file(twin) if twin.is_file() else None
+    return sha256_file(files.weights) if files.weights.is_file() else None
 
 
 def _is_within(recorded: RoundMetrics, replayed: RoundMetrics) -> bool:

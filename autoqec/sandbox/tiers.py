@@ -84,6 +84,11 @@ def _interpreter() -> list[str]:
     return [str(path) for path in named if not Path.home().is_relative_to(path)]
 
 
+def shows(path: Path) -> bool:
+    """Whether every tier shows this path, as a part of the system or of the interpreter."""
+    return any(path.resolve().is_relative_to(folder) for folder in (*_SYSTEM, *_interpreter()))
+
+
 def _absolute(paths: Sequence[Path]) -> list[str]:
     """Each by the name it was given, under which the program looks for it, and by that of what it links to."""
     named = (name for path in paths for name in (os.path.normpath(path.absolute()), str(path.resolve())))
