@@ -24,6 +24,16 @@ def failure_cache(stream: str, key: str) -> Path:
     return cache_root() / "failures" / stream / f"{key}.bin"
 
 
+def round_cache(key: str) -> Path:
+    """Which cached files a round of one environment uses, by name."""
+    return cache_root() / "rounds" / f"{key}.json"
+
+
+def compiled_kernels(key: str) -> Path:
+    """There once the installed package's kernels have been compiled, by their content."""
+    return cache_root() / "compiled" / key
+
+
 def data_root() -> Path:
     """Folder for things that cannot be rebuilt: `$AUTOQEC_HOME`, else `autoqec` in the user's data folder."""
     if chosen := os.environ.get("AUTOQEC_HOME"):
@@ -59,7 +69,7 @@ class KernelDir:
 
 
 class RoundDir:
-    """The files of one round."""
+    """The files of one round. confined: a folder like this one, and the only place where a confined training writes."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
@@ -74,6 +84,8 @@ class RoundDir:
         self.report_text = self.path / "verification_report.md"
         self.pointer = self.path / f"{self.path.name}_pointer.json"
         self.lock = self.path / ".training.lock"
+        self.confined = self.path / ".training"
+        self.weights = self.path / "checkpoint.safetensors"
 
     @property
     def pointers(self) -> list[Path]:
@@ -166,11 +178,6 @@ def experiments_folder(workspace: str | Path) -> Path:
 
 def worktrees_folder(repository: str | Path) -> Path:
     return Path(repository) / ".worktrees"
-
-
-def kernel_cache(key: str) -> Path:
-    """Compiled kernels that worktrees of the same kernel sources share."""
-    return cache_root() / "kernels" / key
 
 
 class PackageDir:

@@ -25,7 +25,7 @@ from autoqec.envs.load import load_env
 from autoqec.envs.packing import unpack
 from autoqec.eval.tasks import Baseline, Candidate, Where
 from autoqec.eval.verifier_worker import ModelSpec, VerifierWorker, WorkerSetup
-from autoqec.sandbox.kernel_cache import installed_root
+from autoqec.sandbox.installed import installed_root
 from autoqec.sandbox.tiers import strongest
 from autoqec.sandbox.worker import BATCH
 

@@ -7,6 +7,9 @@ from autoqec.decoders.baselines.registry import DecoderChoice
 from autoqec.decoders.paired import Evaluator
 from autoqec.envs.environment import Environment
 
+PURPOSE = "reference"
+"""Of the shots that the choice is made on."""
+
 _CEILING = 0.05
 _SHOTS = (512, 4096, 32768)
 
@@ -26,7 +29,7 @@ def reference_p(env: Environment, *, store: bool = True) -> float:
         return env.spec.noise.reference_p
     sweep = sorted(env.spec.noise.p, reverse=True)
     if len(sweep) > 1:
-        with Evaluator(env, workers=1, purpose="reference", store=store) as evaluator:
+        with Evaluator(env, workers=1, purpose=PURPOSE, store=store) as evaluator:
             for p in sweep:
                 if _is_below(evaluator, p, plain_backend(env)):
                     return p

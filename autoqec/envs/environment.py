@@ -10,6 +10,7 @@ from typing import Any, cast
 import numpy as np
 import stim
 
+from autoqec import layout
 from autoqec.envs import cache, detectors
 from autoqec.envs.build import check_observables, problem_from_circuit, problem_from_dem
 from autoqec.envs.noise.leakage import LeakageSampler, twirled
@@ -17,6 +18,7 @@ from autoqec.envs.problem import DecodingProblem
 from autoqec.envs.sampling import CircuitSampler, DemSampler, Sampler
 from autoqec.envs.schema import EnvSpec, LeakageSpec
 from autoqec.envs.sources import CircuitSource, ErrorModelSource, open_source
+from autoqec.envs.sources.referenced import referenced
 from autoqec.errors import InputError
 from autoqec.io.hashing import sha256_json
 
@@ -35,6 +37,11 @@ class Environment:
     @cached_property
     def source(self) -> CircuitSource | ErrorModelSource:
         return open_source(self.spec, self.root)
+
+    @property
+    def files(self) -> list[Path]:
+        """The files that the spec refers to and that are there."""
+        return [path for name in referenced(self.spec) if (path := self.root / name).is_file()]
 
     def circuit(self, p: float) -> stim.Circuit | None:
         """The noisy circuit that is sampled, restricted to the detectors in use; None for a custom_dem."""
@@ -57,6 +64,10 @@ class Environment:
         """The problem, and whether it came from the cache."""
         problem, cached = cache.load_or_build(self._problem_key(p), lambda: self._build(p))
         return replace(problem, name=self.spec.name, p=p), cached
+
+    def cached_problem(self, p: float) -> Path:
+        """Where the cache has the problem, once it was asked for."""
+        return layout.problem_cache(self._problem_key(p))
 
     def built_problem(self, p: float) -> DecodingProblem:
         """The problem, built afresh: for those who may not believe what lies in the cache."""

@@ -28,7 +28,8 @@ from autoqec.io.locks import locked
 from autoqec.io.scratch import scratch_folder
 from autoqec.io.untrusted_file import read_regular
 from autoqec.layout import KernelDir
-from autoqec.sandbox.kernel_cache import KERNELS, fingerprint, installed_root
+from autoqec.sandbox.installed import installed_root
+from autoqec.sandbox.kernel_cache import KERNELS, fingerprint
 
 _PURPOSE = "compiled kernels"
 _SEAL = "seal.json"

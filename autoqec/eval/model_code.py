@@ -16,7 +16,7 @@ from autoqec.errors import InputError
 from autoqec.io.git import Git, GitError
 from autoqec.io.locks import locked
 from autoqec.layout import VerifierDir
-from autoqec.sandbox.kernel_cache import installed_root
+from autoqec.sandbox.installed import installed_root
 
 _SHA = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 _PACKAGE = "autoqec"

@@ -33,7 +33,7 @@ from autoqec.errors import AutoQECError
 from autoqec.eval.metering import Meter, reference_of
 from autoqec.eval.worker_results import encode, encode_error
 from autoqec.sandbox.confined import Refused, WorkerDied
-from autoqec.sandbox.kernel_cache import installed_root
+from autoqec.sandbox.installed import installed_root
 from autoqec.sandbox.tiers import TIERS
 from autoqec.sandbox.worker import HeldModel, ModelWorker
 

@@ -5,10 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 
+LIMITS = (
+    "CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS",
+)  # fmt: skip
+"""Set by the user on threads and GPUs."""
+
 CHILD = (
     "PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "XDG_CACHE_HOME", "AUTOQEC_CACHE", "VIRTUAL_ENV",
-    "CUDA_VISIBLE_DEVICES", "CUDA_HOME", "LD_LIBRARY_PATH", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS",
-    "NUMBA_NUM_THREADS", "NUMBA_CACHE_DIR",
+    "CUDA_HOME", "LD_LIBRARY_PATH", "NUMBA_CACHE_DIR", *LIMITS,
 )  # fmt: skip
 """For any child: where programs and caches are, the language, and the limits that the user set on threads and GPUs."""
 
@@ -17,6 +21,9 @@ NETWORK = (
     "SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS",
 )  # fmt: skip
 """For programs that call a service."""
+
+HOMES = ("AUTOQEC_HOME", "XDG_DATA_HOME")
+"""Where the verifier keeps its secret. For processes of the installed package that have to hide it from others."""
 
 GIT = ("PATH", "HOME", "TMPDIR", "XDG_CONFIG_HOME")
 """For git in the user's own repositories."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
+import os
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -40,8 +43,23 @@ _SETTINGS = {
     "user.useConfigOnly": "false",
 }
 _READS = (
-    "archive", "cat-file", "diff", "diff-tree", "for-each-ref", "fsck", "ls-tree", "merge-base", "rev-list", "rev-parse", "status",
+    "archive", "cat-file", "config", "diff", "diff-tree", "for-each-ref", "fsck", "ls-files", "ls-tree", "merge-base", "rev-list", "rev-parse", "status",
 )  # fmt: skip
+_OF_WORKTREES = {
+    "core.ignoreStat": "false",
+    "core.sparseCheckout": "false",
+    "core.splitIndex": "false",
+    "core.untrackedCache": "false",
+    "diff.ignoreSubmodules": "all",
+    "index.sparse": "false",
+    "merge.default": "text",
+    "status.submoduleSummary": "false",
+}
+_DRIVERS = {
+    "filter": {"clean": "", "smudge": "", "process": "", "required": "false"},
+    "merge": {"driver": "git merge-file --quiet %A %O %B", "recursive": "text"},
+}
+"""Programs that attributes, which are files of the worktree, can call by name: they do nothing, and files merge as text."""
 _TELLING = ("add", "prune", "--abort", "-d", "create")
 """Arguments that a crash point's name keeps."""
 
@@ -53,6 +71,12 @@ class GitError(AutoQECError):
         self.code, self.stderr = code, stderr
         last = stderr.strip().splitlines()[-1:] or ["no message"]
         super().__init__(f"`git {' '.join(arguments)[:300]}` failed ({code}): {last[0][:300]}", where=where)
+
+
+class _Lock:
+    """AutoQEC's lock on a repository while it is held. Shared by all views of it."""
+
+    handle: int | None = None
 
 
 class Git:
@@ -71,8 +95,41 @@ class Git:
     def __init__(self, root: Path, *, trusted: bool = True) -> None:
         self.root = root
         self.trusted = trusted
-        self._lock_handle: int | None = None
+        self._held = _Lock()
         self._common: Path | None = None
+        self._settings: dict[str, str] = {}
+        self._variables: dict[str, str] = {}
+
+    def worktree(self, path: Path, admin: Path) -> Git:
+        """git in the worktree at `path`, whose own folder in this repository is `admin`.
+
+        Others write in a worktree. Nothing there says which repository it belongs to, neither `.git` nor a repository below
+        it, and no attribute in it starts a program.
+        """
+        view = Git(path, trusted=self.trusted)
+        view._held, view._common = self._held, self.common_dir
+        view._settings = {**_OF_WORKTREES, **self._without_drivers()}
+        view._variables = {
+            "GIT_DIR": str(admin),
+            "GIT_WORK_TREE": str(path),
+            "GIT_COMMON_DIR": str(self.common_dir),
+            **self.no_attributes(),
+        }
+        return view
+
+    def no_attributes(self) -> dict[str, str]:
+        """Variables for a call in which no attributes of files count. git before 2.41 takes no notice of them."""
+        empty = hashlib.new(self("rev-parse", "--show-object-format").strip(), b"tree 0\0")
+        return {"GIT_ATTR_SOURCE": empty.hexdigest(), "GIT_ATTR_NOSYSTEM": "1"}
+
+    def _without_drivers(self) -> dict[str, str]:
+        names = (name.split(".") for name in self.paths("config", "--list", "--name-only", "-z"))
+        drivers = {(kind, ".".join(middle)) for kind, *middle, _ in names if kind in _DRIVERS and middle}
+        return {
+            f"{kind}.{driver}.{key}": value
+            for kind, driver in sorted(drivers)
+            for key, value in _DRIVERS[kind].items()
+        }
 
     def __call__(
         self,
@@ -97,9 +154,11 @@ class Git:
         code, out = self._run(*arguments, stdin=stdin, codes=codes, cwd=cwd, variables=variables)
         return code, out.decode(errors="surrogateescape")
 
-    def output(self, *arguments: str, stdin: bytes | None = None) -> bytes:
+    def output(
+        self, *arguments: str, stdin: bytes | None = None, variables: Mapping[str, str] | None = None
+    ) -> bytes:
         """What git prints, as it is."""
-        return self._run(*arguments, stdin=stdin)[1]
+        return self._run(*arguments, stdin=stdin, variables=variables)[1]
 
     def _run(
         self,
@@ -115,13 +174,13 @@ class Git:
             raise AutoQECError(
                 f"`git {verb}` would change a repository that is only read", where=str(self.root)
             )
-        if writes and self._lock_handle is None:
+        if writes and self._held.handle is None:
             with self.lock():
                 return self._run(*arguments, stdin=stdin, codes=codes, cwd=cwd, variables=variables)
         if writes:
             crash_point(f"before git {verb}")
         where = cwd or self.root
-        settings = {"core.hooksPath": self.hooks, **_SETTINGS}
+        settings = {"core.hooksPath": self.hooks, **_SETTINGS, **self._settings}
         if not self.trusted:
             settings["safe.directory"] = str(self.root.resolve())
         options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
@@ -132,8 +191,12 @@ class Git:
                 input=stdin.encode() if isinstance(stdin, str) else stdin,
                 stdin=subprocess.DEVNULL if stdin is None else None,
                 capture_output=True,
-                env={**(_environment() if self.trusted else _STRANGERS_ENVIRONMENT), **(variables or {})},
-                pass_fds=() if self._lock_handle is None else (self._lock_handle,),
+                env={
+                    **(_environment() if self.trusted else _STRANGERS_ENVIRONMENT),
+                    **self._variables,
+                    **(variables or {}),
+                },
+                pass_fds=() if self._held.handle is None else (self._held.handle,),
                 timeout=_TIMEOUT_S if self.trusted else _STRANGERS_TIMEOUT_S,
                 check=False,
             )
@@ -167,15 +230,15 @@ class Git:
     @contextmanager
     def lock(self) -> Iterator[None]:
         """AutoQEC's lock on this repository; re-entrant within this object."""
-        if self._lock_handle is not None:
+        if self._held.handle is not None:
             yield
             return
         with locked(self.common_dir / "autoqec.lock") as handle:
-            self._lock_handle = handle
+            self._held.handle = handle
             try:
                 yield
             finally:
-                self._lock_handle = None
+                self._held.handle = None
 
     def resolve(self, name: str) -> str | None:
         """The commit that a full ref name or hash stands for; None if there is none."""
@@ -227,10 +290,41 @@ class Git:
 
 
 def checked_out(folder: Path) -> str | None:
-    """The commit that a checkout is at; None if the folder is not the top of one."""
-    git = Git(folder)
+    """The commit that a checkout is at; None if the folder is not the top of one.
+
+    A worktree inside its repository's folder, as AutoQEC makes them, is asked by way of the repository. Any other folder
+    is read as a stranger's.
+    """
+    folder = folder.resolve()
+    for parent in folder.parents:
+        if (parent / ".git").is_dir():
+            git = Git(parent, trusted=False)
+            if (admin := _registered(git, folder)) is not None:
+                return git.worktree(folder, admin).resolve("HEAD")
+            break
+    git = Git(folder, trusted=False)
     top = git.top()
-    return git.resolve("HEAD") if top is not None and top.resolve() == folder.resolve() else None
+    return git.resolve("HEAD") if top is not None and top.resolve() == folder else None
+
+
+def _registered(git: Git, folder: Path) -> Path | None:
+    """The repository's own folder for a worktree."""
+    for admin in sorted((git.common_dir / "worktrees").glob("*")):
+        with contextlib.suppress(OSError):
+            link = (admin / "gitdir").read_text().rstrip("\n")
+            if (admin / link).parent.resolve() == folder and (admin / link).name == ".git":
+                return admin
+    return None
+
+
+def own_repositories(folder: Path) -> list[Path]:
+    """What makes folders below a worktree repositories of their own: git would look into them, and believe their settings."""
+    found = []
+    for place, folders, files in os.walk(folder):
+        names = [name for name in (*folders, *files) if name.casefold() == ".git"]
+        found += [Path(place) / name for name in names if Path(place) != folder]
+        folders[:] = [name for name in folders if name not in names]
+    return sorted(found)
 
 
 _STRANGERS_ENVIRONMENT = {
@@ -239,6 +333,7 @@ _STRANGERS_ENVIRONMENT = {
     "GIT_CONFIG_NOSYSTEM": "1",
     "GIT_CONFIG_GLOBAL": "/dev/null",
     "GIT_LITERAL_PATHSPECS": "1",
+    "GIT_NO_LAZY_FETCH": "1",
     "GIT_NO_REPLACE_OBJECTS": "1",
     "GIT_OPTIONAL_LOCKS": "0",
     "GIT_PAGER": "cat",

@@ -33,9 +33,13 @@ class Ended:
     past_deadline: bool
 
 
-def watched(command: Sequence[str], deadline_s: float) -> list[str]:
-    """The command line of a watchdog over `command`. It also ends all of it when its standard input, a pipe, is closed."""
-    return [sys.executable, "-I", "-S", str(Path(__file__).resolve()), repr(deadline_s), *command]
+def watched(command: Sequence[str], deadline_s: float, *, open_input: bool = False) -> list[str]:
+    """The command line of a watchdog over `command`. It also ends all of it when its standard input, a pipe, is closed.
+
+    open_input: the command's own input stays open, and empty, for as long as the watchdog lives; else there is none.
+    """
+    words = [repr(deadline_s), "open" if open_input else "none"]
+    return [sys.executable, "-I", "-S", str(Path(__file__).resolve()), *words, *command]
 
 
 def run(
@@ -83,9 +87,13 @@ def run(
         for reader in readers:
             reader.join()
         process.stdin.close()  # type: ignore[union-attr]
-    # The watchdog passes a death by signal on as 128 + signal, as shells do.
-    code = 128 - code if 128 < code < 160 else code
+    code = exit_status(code)
     return Ended(code, outputs["out"], outputs["err"], past_deadline=code == DEADLINE_CODE)
+
+
+def exit_status(code: int) -> int:
+    """Negative for a signal. A watchdog, as shells do, passes a death by signal on as 128 + signal."""
+    return 128 - code if 128 < code < 160 else code
 
 
 def _drain(pipe: object, name: str, outputs: dict[str, bytes]) -> None:
@@ -178,11 +186,12 @@ def _kill_descendants() -> None:
             return
 
 
-def _watch(deadline_s: float, command: list[str]) -> int:
+def _watch(deadline_s: float, stdin: str, command: list[str]) -> int:
     with contextlib.suppress(OSError, AttributeError):
         # Orphans of the command become children of the watchdog (Linux; elsewhere they are found while their parents live).
         ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)
+    given = subprocess.PIPE if stdin == "open" else subprocess.DEVNULL
+    process = subprocess.Popen(command, stdin=given, start_new_session=True)
     ended = threading.Event()
 
     def caller_is_gone() -> None:
@@ -208,4 +217,4 @@ def _watch(deadline_s: float, command: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(_watch(float(sys.argv[1]), sys.argv[2:]))
+    sys.exit(_watch(float(sys.argv[1]), sys.argv[2], sys.argv[3:]))

@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from autoqec.io.removal import remove_tree
 
 _PREFIX = "autoqec-"
 _LOCK = ".autoqec-scratch"
@@ -28,7 +29,8 @@ def scratch_folder(kind: str) -> Iterator[Path]:
         draft.rename(folder / _LOCK)  # nobody can find it before it is locked
         yield folder
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            remove_tree(folder)
         os.close(handle)
 
 
@@ -40,6 +42,7 @@ def _sweep(root: Path) -> None:
             handle = os.open(lock, os.O_RDWR | os.O_NOFOLLOW)
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(lock.parent, ignore_errors=True)  # which refuses a link
+                if not lock.parent.is_symlink():
+                    remove_tree(lock.parent)
             finally:
                 os.close(handle)

@@ -38,10 +38,8 @@ def _run(job: dict[str, Any]) -> RoundMetrics:
 
     env = Environment(EnvSpec.model_validate(job["spec"]), root=Path(job["root"]), origin=job["origin"])
     config = RunnerConfig.model_validate(job["config"])
-    # A confined process may not open sockets, and worker processes need them.
-    workers = 1 if job["confined"] else None
     progress = _bar() if job["progress"] and sys.stderr.isatty() else None
-    return Round(config, env, Safety(**job["safety"]), progress=progress, workers=workers).run()
+    return Round(config, env, Safety(**job["safety"]), progress=progress).run()
 
 
 def _end_with_caller() -> None:

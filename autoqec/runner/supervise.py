@@ -1,7 +1,8 @@
 """`run_round`: one round in a process of its own, so that a hang, an out-of-memory kill or hostile code is only a status.
 
-Tier-2 configs hold code. Their process runs in the strongest sandbox that works on this machine, with the round's folder as
-the only place it can write; where no sandbox works, the round is refused.
+Where that process runs code that is not the installed package's own, of a tier-2 config or of a worktree that was edited, it is behind
+the walls of `wall`; where no sandbox works, the round is refused. This process runs the installed package and imports
+nothing from a worktree.
 
 The round's folder is locked meanwhile, for as long as that process lives: it ends when this one does.
 """
@@ -23,18 +24,24 @@ import yaml
 from autoqec.decoders.dsl_schema import PredecoderDSL
 from autoqec.envs.environment import Environment
 from autoqec.errors import AutoQECError, InputError, RunnerCallPathError
-from autoqec.io import atomic
+from autoqec.io import atomic, processes
 from autoqec.io.child_env import child_environment
 from autoqec.io.hashing import sha256_file, sha256_json
 from autoqec.io.locks import locked
 from autoqec.io.scratch import scratch_folder
 from autoqec.io.validate import load_model, validate_model
 from autoqec.layout import RoundDir
-from autoqec.runner.failure_kinds import failure_of
+from autoqec.runner import handover
+from autoqec.runner.failure_kinds import RoundFailed, failure_of
+from autoqec.runner.profiles import PROFILES
+from autoqec.runner.provisions import fill_cache
 from autoqec.runner.safety import Safety
 from autoqec.runner.schema import Failure, RoundMetrics, RunnerConfig
-from autoqec.sandbox.kernel_cache import copy_kernels, kernels_for
-from autoqec.sandbox.tiers import strongest
+from autoqec.runner.wall import Start, code_of, confined, ready
+from autoqec.sandbox.installed import installed_root, python_path
+
+_GRACE_S = 60.0
+_TAIL = 1 << 16
 
 
 def run_round(
@@ -150,54 +157,59 @@ def _supervised(
         dsl = validate_model(config.predecoder_config, PredecoderDSL, where=str(files.config))
     except AutoQECError as error:
         return _failed(failure_of(error, "config_invalid"))
-    variables = child_environment("PYTHONPATH")
+    code = code_of(config, dsl)
+    ready(code, env, dsl)
+    begin = time.monotonic()
     job: dict[str, Any] = {
         "config": config.model_dump(mode="json"),
         "spec": env.spec.model_dump(mode="json"),
         "root": str(env.root),
         "origin": env.origin,
         "safety": safety.__dict__,
-        "progress": show_progress,
-        "confined": False,
+        "progress": show_progress and code.is_own,
+        "confined": not code.is_own,
     }
     with scratch_folder("round") as scratch:
         job_file, result = scratch / "job.json", scratch / "metrics.json"
-        command = [sys.executable, "-m", "autoqec.runner.child", str(job_file)]
-        if dsl.tier == "2":
-            tier = strongest()
-            if not tier.confines:
-                hint = "see autoqec doctor"
-                message = f"tier-2 code needs a sandbox, and no sandbox works on this machine: {hint}"
-                return _failed(Failure("no_sandbox", message, hint=hint))
-            package = Path(__file__).resolve().parents[2]
-            command = tier.wrap(
-                command,
-                readable=[package, env.root.resolve()],
-                writable=[files.path.resolve(), scratch],
-            )
-            # Nothing that confined code writes is read by anyone else: it has caches of its own.
-            variables |= dict.fromkeys(("AUTOQEC_CACHE", "NUMBA_CACHE_DIR", "HOME", "TMPDIR"), str(scratch))
-            variables["LOGNAME"] = "confined"  # its user id has no name, which torch asks for
-            variables["PYTHONPATH"] = str(package)
-            copy_kernels(kernels_for(package), scratch)
-            job["confined"] = True
         job["result"] = str(result)
+        command = [sys.executable, "-P", "-m", "autoqec.runner.child", str(job_file)]
+        if code.is_own:
+            job_file.write_text(json.dumps(job))
+            start = Start(command, _own_variables(), Path.cwd())
+            failure = _wait(start, safety.wall_clock_s, files, lock, show_progress=show_progress)
+            return (
+                RoundMetrics.model_validate_json(result.read_text()) if result.exists() else _failed(failure)
+            )
+        handover.prepare(files)
+        try:
+            start = confined(command, code, env, files, scratch)
+        except RoundFailed as failed:
+            return _failed(failed.failure)
+        job["config"]["round_dir"] = str(files.confined.resolve())
         job_file.write_text(json.dumps(job))
-        failure = _wait(command, variables, safety.wall_clock_s, files, lock, show_progress=show_progress)
-        if result.exists():
-            return RoundMetrics.model_validate_json(result.read_text())
-        return _failed(failure)
+        profile = PROFILES[config.training_profile]
+        fill_cache(scratch / "cache", env, profile, seconds=safety.wall_clock_s)
+        spent = time.monotonic() - begin
+        failure = _wait_watched(start, safety.wall_clock_s, files, lock, spent=spent)
+        handover.shorten(files.output)
+        handover.take_over(files)
+        if not os.path.lexists(result):
+            return _failed(failure)
+        try:
+            return handover.read_metrics(result, files)
+        except InputError as error:
+            return _failed(handover.untrusted(error))
 
 
-def _wait(
-    command: list[str],
-    variables: dict[str, str],
-    deadline: float,
-    files: RoundDir,
-    lock: int,
-    *,
-    show_progress: bool,
-) -> Failure:
+def _own_variables() -> dict[str, str]:
+    """The user's own search path stays, behind the package."""
+    variables = child_environment("PYTHONPATH")
+    own = python_path(installed_root()).get("PYTHONPATH")
+    path = [part for part in (own, variables.get("PYTHONPATH")) if part]
+    return {**variables, **({"PYTHONPATH": os.pathsep.join(path)} if path else {})}
+
+
+def _wait(start: Start, deadline: float, files: RoundDir, lock: int, *, show_progress: bool) -> Failure:
     """Runs the child in its own process group and kills the whole group at the deadline. Its standard input stays open
     for as long as this process lives, and the lock is held for as long as the child does.
 
@@ -206,35 +218,75 @@ def _wait(
     """
     with files.output.open("wb") as output:
         process = subprocess.Popen(
-            command,
+            start.command,
             stdin=subprocess.PIPE,
             stdout=output,
             stderr=None if show_progress else output,
-            env=variables,
+            cwd=start.cwd,
+            env=start.variables,
             pass_fds=(lock,),
             start_new_session=True,
         )
         try:
             process.wait(timeout=deadline)
         except subprocess.TimeoutExpired:
-            message = f"the round ran past its wall-clock limit of {deadline:g} s"
-            return Failure("wall_clock", message, facts={"limit_s": deadline})
+            return _past(deadline)
         except KeyboardInterrupt:
-            hint = "run the same command again to resume"
-            return Failure("interrupted", f"interrupted; {hint}", hint=hint)
+            return _interrupted()
         finally:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
             process.stdin.close()  # type: ignore[union-attr]
-    code = process.returncode
+    return _without_result(process.returncode, files)
+
+
+def _wait_watched(start: Start, deadline: float, files: RoundDir, lock: int, *, spent: float) -> Failure:
+    """The same for a confined child. A watchdog stands between: it ends whatever the child started, in whatever session, and holds
+    the lock until then. The child itself has neither the lock nor the user's terminal. spent: seconds of the deadline."""
+    left = max(1.0, deadline - spent)
+    with files.output.open("wb") as output:
+        process = subprocess.Popen(
+            processes.watched(start.command, left + _GRACE_S, open_input=True),
+            stdin=subprocess.PIPE,
+            stdout=output,
+            stderr=output,
+            cwd=start.cwd,
+            env=start.variables,
+            pass_fds=(lock,),
+            start_new_session=True,
+        )
+        try:
+            process.wait(timeout=left)
+        except subprocess.TimeoutExpired:
+            return _past(deadline)
+        except KeyboardInterrupt:
+            return _interrupted()
+        finally:
+            process.stdin.close()  # type: ignore[union-attr]
+            process.wait()
+    return _without_result(processes.exit_status(process.returncode), files)
+
+
+def _past(deadline: float) -> Failure:
+    message = f"the round ran past its wall-clock limit of {deadline:g} s"
+    return Failure("wall_clock", message, facts={"limit_s": deadline})
+
+
+def _interrupted() -> Failure:
+    hint = "run the same command again to resume"
+    return Failure("interrupted", f"interrupted; {hint}", hint=hint)
+
+
+def _without_result(code: int, files: RoundDir) -> Failure:
     if code == -signal.SIGKILL:
         hint = "lower training.batch_size"
         message = f"the process was killed, most likely out of memory: {hint}"
         return Failure("out_of_memory", message, "training.batch_size", hint, {"certain": False})
-    tail = files.output.read_text(errors="replace").strip().splitlines()[-1:] or ["no output"]
-    message = f"the process ended with code {code}: {tail[0][:300]}"
-    return ended_with(code, message)
+    with files.output.open("rb") as output:
+        output.seek(max(0, output.seek(0, os.SEEK_END) - _TAIL))
+        tail = output.read().decode(errors="replace").strip().splitlines()[-1:] or ["no output"]
+    return ended_with(code, f"the process ended with code {code}: {tail[0][:300]}")
 
 
 def ended_with(code: int, message: str) -> Failure:

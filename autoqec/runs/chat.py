@@ -24,6 +24,7 @@ from autoqec.runner.schema import Failure
 from autoqec.runs.experiment import Experiment
 from autoqec.runs.plan import CHAT
 from autoqec.runs.research_run import Progress, ResearchRun
+from autoqec.sandbox.installed import installed_root, python_path
 from autoqec.search.analyst import analyse
 from autoqec.search.checks import ConfigCheck
 
@@ -103,12 +104,15 @@ def code(research: ResearchRun, number: int, reply: CoderResponse | None) -> Jso
     if status == "committed":
         command = research.subprocess_runner().command(experiment.hand_out())
         worktree = shlex.quote(str(experiment.worktree.path))
+        path = "".join(
+            f"{name}={shlex.quote(value)} " for name, value in python_path(installed_root()).items()
+        )
         record = ExperimentDir(experiment.worktree.path).record(research.run.run_id, number)
         answer |= {
             "commit_sha": experiment.journal.commit_sha,
             "config": str(record.config),
             "round_dir": str(experiment.files.path),
-            "command": f"cd {worktree} && PYTHONPATH={worktree} {shlex.join(command)}",
+            "command": f"cd {worktree} && {path}{shlex.join(command)}",
         }
     return answer
 

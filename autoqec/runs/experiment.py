@@ -45,7 +45,6 @@ from autoqec.runs.rows import conflict_row, refused_row, round_row
 from autoqec.runs.run import Run
 from autoqec.runs.worktree_runner import Runner, SubprocessRunner, believable, failed_metrics
 from autoqec.runs.worktrees import ComposeConflict
-from autoqec.sandbox.kernel_cache import share_kernels
 from autoqec.search.analyst import Analysis, analyse
 from autoqec.search.checks import parent_config
 from autoqec.search.distance import find_repeat
@@ -157,7 +156,6 @@ class Experiment(RoundState):
             if not self.journal.training:
                 self.worktree.reset(self.name.branch)
             self.files.path.mkdir(parents=True, exist_ok=True)
-            share_kernels(self.worktree.path)
             self._file.save(training=True)
         return config
 
@@ -174,7 +172,6 @@ class Experiment(RoundState):
             if metrics is None:
                 self._file.save(training=True)
                 self.worktree.reset(commit)
-                share_kernels(self.worktree.path)
                 metrics = (runner or SubprocessRunner())(config)
             metrics = believable(metrics, config, commit)
             self._file.save(row=round_row(self.journal, metrics, self.run.history.rows()))

@@ -24,6 +24,7 @@ from autoqec.decoders.dsl_schema import (
 )
 from autoqec.errors import InputError
 from autoqec.io.crash_points import crash_point
+from autoqec.io.removal import remove_tree
 from autoqec.io.strict_yaml import dump_yaml, parse_yaml
 from autoqec.io.validate import validate_model
 from autoqec.layout import ExperimentDir
@@ -80,6 +81,7 @@ def read_files(checkout: Path) -> Files:
     folder = ExperimentDir(checkout)
     known = _known_files()
     files: Files = {}
+    _refuse_link(folder.path)
     for path in sorted(folder.path.rglob("*")):
         if path.is_relative_to(folder.rounds) or (path.is_dir() and not path.is_symlink()):
             continue
@@ -96,9 +98,17 @@ def read_files(checkout: Path) -> Files:
 
 def replace_files(checkout: Path, files: Mapping[str, bytes]) -> None:
     """Makes the mechanism files of a checkout those in `files`."""
+    folder = ExperimentDir(checkout)
+    for path in (folder.path, folder.custom):
+        _refuse_link(path)
     for name in _known_files() - set(files):
-        (ExperimentDir(checkout).path / name).unlink(missing_ok=True)
+        remove_tree(folder.path / name)
     write_inside(checkout, {f"{ExperimentDir.NAME}/{name}": content for name, content in files.items()})
+
+
+def _refuse_link(folder: Path) -> None:
+    if folder.is_symlink():
+        raise InputError("is a symbolic link", where=str(folder), hint="make it a folder")
 
 
 def write_inside(checkout: Path, files: Mapping[str, bytes]) -> None:
@@ -109,8 +119,11 @@ def write_inside(checkout: Path, files: Mapping[str, bytes]) -> None:
         crash_point(f"before writing {path.name} in the worktree")
         if not path.parent.resolve().is_relative_to(root):
             raise InputError("leads out of the worktree", where=str(path.parent))
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.unlink(missing_ok=True)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except (FileExistsError, NotADirectoryError):
+            raise InputError("has a file where a folder belongs", where=str(path.parent)) from None
+        remove_tree(path)
         path.write_bytes(content)
 
 

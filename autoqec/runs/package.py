@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
 import tempfile
 from pathlib import Path
-from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
 from autoqec import __version__
 from autoqec.envs.environment import Environment
 from autoqec.envs.load import builtin_names, load_env
+from autoqec.envs.sources.referenced import referenced
 from autoqec.errors import InputError
 from autoqec.io.hashing import sha256_file
 from autoqec.layout import PackageDir, RoundDir, RunDir
@@ -100,26 +99,23 @@ def _bundle(run: Run, stage: PackageDir) -> dict[str, str]:
     return refs
 
 
-def _copy_env(env: Environment, name: str, stage: PackageDir) -> str:
+def _copy_env(env: Environment, given: str, stage: PackageDir) -> str:
     """The environment's file and those it refers to; a builtin one goes by its name."""
-    if name in builtin_names():
-        return name
-    source = Path(name)
+    if given in builtin_names():
+        return given
+    source = Path(given)
     stage.env.mkdir()
     shutil.copyfile(source, stage.env / source.name)
-    words: list[Any] = [*re.split(r"[?&=]", env.spec.code.source), env.spec.noise.dem]
-    for word in words:
-        path = source.parent / str(word) if word else source
-        if not word or not path.is_file():
-            continue
-        if Path(str(word)).is_absolute() or not path.resolve().is_relative_to(source.parent.resolve()):
+    for name in referenced(env.spec):
+        path = source.parent / name
+        if Path(name).is_absolute() or not path.resolve().is_relative_to(source.parent.resolve()):
             raise InputError(
-                f"refers to {word}, which lies outside its folder",
+                f"refers to {name}, which lies outside its folder",
                 where=str(source),
                 hint="move the file beside the environment",
             )
-        (stage.env / str(word)).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(path, stage.env / str(word))
+        (stage.env / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, stage.env / name)
     if load_env(stage.env / source.name).content_hash != env.content_hash:
         raise InputError("refers to files that the package misses", where=str(source))
     return source.name

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import stat
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
 
@@ -10,7 +13,7 @@ from autoqec.agents.accounting import Caps
 from autoqec.agents.failures import RoleFailure
 from autoqec.agents.settings import is_configured
 from autoqec.errors import AutoQECError, InputError
-from autoqec.io.git import Git
+from autoqec.io.untrusted_file import read_regular
 from autoqec.layout import RoundDir, RunDir
 from autoqec.runs.plan import CHAT, Plan
 from autoqec.search.analyst import Analysis, analyse
@@ -20,6 +23,7 @@ from autoqec.search.proposers import make as make_offline
 
 LLM = "llm"
 NAMES = (LLM, *OFFLINE)
+_LARGE = 1 << 30
 
 
 class ProposerAdapter(Protocol):
@@ -85,13 +89,11 @@ class LlmAdapter:
 
     def _refuse_secrets(self, worktree: Path) -> None:
         """A Coder on a command line has its own key, and what it edits would be committed."""
-        leaks = []
-        for entry in Git(worktree).paths(
-            "status", "--porcelain", "-z", "--untracked-files=all", "--no-renames"
-        ):
-            path = worktree / entry[3:]
-            if path.is_file() and self._proposer.roles.knows_secret(path.read_text(errors="replace")):
-                leaks.append(entry[3:])
+        leaks = [
+            path.relative_to(worktree).as_posix()
+            for path in _plain_files(worktree)
+            if self._proposer.roles.knows_secret(read_regular(path, limit=_LARGE).decode(errors="replace"))
+        ]
         if leaks:
             failure = RoleFailure("rejected", f"a key or a password stands in {', '.join(leaks)}")
             failure.role = "coder"
@@ -106,6 +108,15 @@ class LlmAdapter:
     def has_budget(self) -> bool:
         left = self._proposer.roles.ledger.left()
         return left is None or left > 0
+
+
+def _plain_files(folder: Path) -> Iterator[Path]:
+    """All of a worktree. git is not asked what changed: others wrote there, also what git would go by."""
+    for place, folders, files in os.walk(folder):
+        folders.sort()
+        yield from (
+            path for name in sorted(files) if stat.S_ISREG((path := Path(place, name)).lstat().st_mode)
+        )
 
 
 def choose(proposer: str | None) -> tuple[str, str | None]:

@@ -22,7 +22,6 @@ from autoqec.runs.run import Run
 from autoqec.runs.run_info import locate_env
 from autoqec.runs.tar_archive import unpack
 from autoqec.runs.worktree_runner import Runner, SubprocessRunner
-from autoqec.sandbox.kernel_cache import share_kernels
 
 Outcome = Literal["identical", "within_interval", "differs"]
 _EXACT = (
@@ -66,7 +65,6 @@ def replay(round_dir: Path, runner: Runner | None = None, *, wall_clock_s: float
         again = RoundDir(folder / "run" / files.path.name)
         again.path.mkdir(parents=True)
         config = _rebuild(run, pointer, recorded, code, again)
-        share_kernels(code)
         if (
             runner is None
         ):  # with a cache of its own: figures of the recorded round must not come back from it
@@ -108,7 +106,7 @@ def _rebuild(run: Run, pointer: Pointer, recorded: RoundMetrics, code: Path, aga
 
 def _check_out(git: Git, commit: str, folder: Path) -> None:
     """The commit in a repository of its own, which borrows the objects: the run's one is only read."""
-    unpack(git.output("archive", "--format=tar", commit), folder)
+    unpack(git.output("archive", "--format=tar", commit, variables=git.no_attributes()), folder)
     own = Git(folder)
     own.initialise()
     atomic.write_text(own.common_dir / "objects" / "info" / "alternates", f"{git.common_dir / 'objects'}\n")
@@ -135,8 +133,7 @@ def _compare(
 
 
 def _weights(files: RoundDir) -> str | None:
-    twin = files.checkpoint.with_suffix(".safetensors")
-    return sha256_file(twin) if twin.is_file() else None
+    return sha256_file(files.weights) if files.weights.is_file() else None
 
 
 def _is_within(recorded: RoundMetrics, replayed: RoundMetrics) -> bool:

@@ -25,7 +25,7 @@ from autoqec.io.git import Git, GitError
 from autoqec.io.hashing import sha256_bytes, sha256_json
 from autoqec.layout import ExperimentDir, experiments_folder, worktrees_folder
 from autoqec.runs.mechanisms import to_files
-from autoqec.sandbox.kernel_cache import installed_root
+from autoqec.sandbox.installed import installed_root
 
 _PACKAGES = ("autoqec", "cli")
 OWN_INDEX = "autoqec.index"

@@ -1,15 +1,22 @@
-"""The runner of worktree rounds: `run-round` in a process that starts in the worktree and imports its code."""
+"""The runner of worktree rounds: `run-round` of the installed package, in a process that starts in the worktree.
+
+That process imports nothing from the worktree. It compares the worktree's code with its own, and has what is different
+run behind walls.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from autoqec.decoders.dsl_schema import PredecoderDSL
+from autoqec.envs.load import load_env
 from autoqec.errors import AutoQECError, InputError
 from autoqec.io import processes
-from autoqec.io.child_env import child_environment
+from autoqec.io.child_env import HOMES, child_environment
 from autoqec.io.git import checked_out
 from autoqec.io.scratch import scratch_folder
 from autoqec.io.strict_yaml import parse_json
@@ -17,7 +24,9 @@ from autoqec.io.validate import validate_model
 from autoqec.layout import ExperimentDir, RoundDir, RunDir
 from autoqec.runner.schema import Failure, RoundMetrics, RunnerConfig
 from autoqec.runner.supervise import ended_with, write_metrics
+from autoqec.runner.wall import code_of, ready
 from autoqec.runs.names import parse_branch
+from autoqec.sandbox.installed import installed_root, python_path
 
 Runner = Callable[[RunnerConfig], RoundMetrics]
 """Trains one round in `code_cwd`, writes its artifacts to `round_dir` and returns what `metrics.json` says."""
@@ -39,14 +48,13 @@ class SubprocessRunner:
         worktree = Path(config.code_cwd or "")
         name = parse_branch(config.branch or "")
         files = RoundDir(config.round_dir)
+        self._ready(config)
         with scratch_folder("run") as scratch:  # a round that is killed cannot tidy up
             ended = processes.run(
                 self.command(config),
                 cwd=worktree,
                 environment=child_environment(
-                    PYTHONPATH=str(worktree),
-                    PYTHONDONTWRITEBYTECODE="1",
-                    **{"TMPDIR": str(scratch), **self.variables},
+                    *HOMES, **{**python_path(installed_root()), "TMPDIR": str(scratch), **self.variables}
                 ),
                 deadline_s=self.wall_clock_s + self.grace_s,
                 guard=RunDir(files.path.parent).guard(name.round),
@@ -71,8 +79,14 @@ class SubprocessRunner:
         message = f"run-round ended with code {ended.code}: {last}"
         return self._failed(config, files, ended_with(ended.code, message))
 
+    def _ready(self, config: RunnerConfig) -> None:
+        """Compiles, if that is due, before the round's time begins."""
+        with contextlib.suppress(AutoQECError):  # the round says what is wrong
+            dsl = validate_model(config.predecoder_config, PredecoderDSL, where="config")
+            ready(code_of(config, dsl), load_env(config.env_yaml_path or config.env_name), dsl)
+
     def command(self, config: RunnerConfig) -> list[str]:
-        """The command line of a round; it starts in the worktree, which is on PYTHONPATH."""
+        """The command line of a round; it starts in the worktree and, by -P, imports nothing from there."""
         name = parse_branch(config.branch or "")
         path = ExperimentDir(config.code_cwd or "").record(name.run_id, name.round).config
         parents = config.fork_from if isinstance(config.fork_from, list) else [config.fork_from or ""]
@@ -89,7 +103,7 @@ class SubprocessRunner:
         }
         return [
             sys.executable,
-            *("-m", "cli.autoqec", "run-round", "--json"),
+            *("-P", "-m", "cli.autoqec", "run-round", "--json"),
             *(f"{option}={value}" for option, value in options.items() if value is not None),
             *(f"--fork-from={parent}" for parent in parents),
             *("--", config.env_yaml_path or config.env_name, str(path), config.round_dir),

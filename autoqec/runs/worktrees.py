@@ -7,17 +7,17 @@ under the repository's lock, where no git of AutoQEC can be running.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
-import stat
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from autoqec.errors import AutoQECError
+from autoqec.errors import AutoQECError, InputError
 from autoqec.io.crash_points import crash_point
-from autoqec.io.git import Git
+from autoqec.io.git import Git, own_repositories
+from autoqec.io.removal import remove_tree
+from autoqec.io.untrusted_file import read_regular
 from autoqec.layout import ExperimentDir
 from autoqec.runs.names import RoundName
 from autoqec.runs.repository import Repository, own_index
@@ -52,17 +52,28 @@ class Worktree:
     def is_whole(self) -> bool:
         """Registered, on its branch, and neither half made nor in the middle of a merge."""
         head = self._admin / "HEAD"
-        link = self.path / ".git"
         return (
             not self.path.is_symlink()
-            and link.is_file()
-            and not link.is_symlink()
+            and self._is_linked()
             and head.is_file()
             and head.read_text().strip() == f"ref: refs/heads/{self.name.branch}"
             and not (self._admin / "locked").exists()
             and not (self._admin / "MERGE_HEAD").exists()
             and (self._admin / "index").exists()
         )
+
+    def _is_linked(self) -> bool:
+        """Whether `.git` in it is the file that git put there. git is never asked by way of it; people and their tools are."""
+        try:
+            text = read_regular(self.path / ".git", limit=1 << 16).decode()
+        except (InputError, UnicodeDecodeError):
+            return False
+        word, _, named = text.rstrip("\n").partition(": ")
+        return word == "gitdir" and (self.path / named).resolve() == self._admin.resolve()
+
+    @property
+    def _inside(self) -> Git:
+        return self._git.worktree(self.path, self._admin)
 
     @property
     def exists(self) -> bool:
@@ -77,7 +88,8 @@ class Worktree:
                 return
             self.remove()
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._git("worktree", "add", "--quiet", str(self.path), self.name.branch)
+            variables = self._git.no_attributes()
+            self._git("worktree", "add", "--quiet", str(self.path), self.name.branch, variables=variables)
 
     def merge(self, parents: Sequence[str]) -> None:
         """Merges parents into the branch, one after the other; those that are in already are passed over.
@@ -89,44 +101,56 @@ class Worktree:
             for parent in parents:
                 if self._git.is_ancestor(parent, self._tip()):
                     continue
+                inside = self._inside
                 message = f"Merge {parent[:12]} into {self.name.branch}"
                 options = ("--no-ff", "--no-verify", "--quiet", "-m", message)
-                code, _ = self._git.run("merge", *options, parent, codes=(0, 1), cwd=self.path)
+                code, _ = inside.run("merge", *options, parent, codes=(0, 1))
                 if code == 1:
-                    files = self._git.paths("diff", "--name-only", "--diff-filter=U", "-z", cwd=self.path)
-                    # fails if it was no conflict that stopped the merge
-                    self._git("merge", "--abort", cwd=self.path)
-                    raise ComposeConflict("the parents change the same lines", sorted(set(files)))
+                    files = {entry.partition("\t")[2] for entry in inside.paths("ls-files", "-u", "-z")}
+                    inside("merge", "--abort")  # fails if it was no conflict that stopped the merge
+                    raise ComposeConflict("the parents change the same lines", sorted(files))
 
     def commit_all(self, before: str, message: str) -> str:
         """Commits the folder as it is on top of `before` and moves the branch there. Neither the worktree's own index nor the
-        `.git` file in it, which others could have changed, is used."""
+        `.git` file in it, which others could have changed, is used.
+
+        Raises:
+            InputError: it holds a repository of its own.
+        """
+        if nested := own_repositories(self.path):
+            raise InputError(
+                "a repository of its own is not part of a round", where=str(nested[0]), hint="remove it"
+            )
         with own_index(self._git) as index:
-            variables = {**index, "GIT_DIR": str(self._admin), "GIT_WORK_TREE": str(self.path)}
-            self._git("read-tree", before, variables=variables)
-            self._git("add", "--all", cwd=self.path, variables=variables)
-            self._git("add", "--all", "--force", "--", ExperimentDir.NAME, cwd=self.path, variables=variables)
-            tree = self._git("write-tree", variables=variables).strip()
+            inside = self._inside
+            inside("read-tree", before, variables=index)
+            inside("add", "--all", variables=index)
+            inside("add", "--all", "--force", "--", ExperimentDir.NAME, variables=index)
+            tree = inside("write-tree", variables=index).strip()
             commit = self._git("commit-tree", tree, "-p", before, "-F", "-", stdin=message).strip()
             self._git.move_ref(f"refs/heads/{self.name.branch}", commit, before=before)
             return commit
 
     def reset(self, commit: str) -> None:
         """Makes the folder exactly what is committed: what runs is what the branch says."""
-        variables = {"GIT_DIR": str(self._admin), "GIT_WORK_TREE": str(self.path)}
         with self._git.lock():
             self.make()
-            self._git("reset", "--hard", "--quiet", commit, cwd=self.path, variables=variables)
-            self._git("clean", "-ffdxq", cwd=self.path, variables=variables)
+            for nested in own_repositories(self.path):
+                remove_tree(nested)
+            # An index can say of a file that it need not be looked at.
+            (self._admin / "index").unlink(missing_ok=True)
+            inside = self._inside
+            inside("reset", "--hard", "--quiet", commit)
+            inside("clean", "-ffdxq")
 
     def remove(self) -> None:
         """Removes the folder and its registration. What is committed stays on the branch."""
         with self._git.lock():
             crash_point("before removing a worktree")
-            _remove_tree(self.path)
+            remove_tree(self.path)
             crash_point("between folder and registration of a worktree")
             # Not `git worktree remove`: it trusts the folder, in which foreign code ran, and it refuses half-made ones.
-            _remove_tree(self._admin)
+            remove_tree(self._admin)
             crash_point("after removing a worktree")
 
     def clear_locks(self) -> None:
@@ -156,20 +180,3 @@ def free_gb(folder: Path) -> float:
     while not folder.exists():
         folder = folder.parent
     return shutil.disk_usage(folder).free / 2**30
-
-
-def _remove_tree(folder: Path) -> None:
-    """Removes a folder even if its content was made read-only; a link is removed, not followed."""
-    if folder.is_symlink() or folder.is_file():
-        folder.unlink()
-        return
-
-    def force(function: Callable[[str], object], path: str, _: object) -> None:
-        for place in (Path(path).parent, Path(path)):
-            with contextlib.suppress(OSError):
-                if not place.is_symlink():
-                    place.chmod(stat.S_IRWXU)
-        function(path)
-
-    if folder.exists():
-        shutil.rmtree(folder, onerror=force)

@@ -52,6 +52,7 @@ _LANDLOCK_CREATE_RULESET, _LANDLOCK_ADD_RULE, _LANDLOCK_RESTRICT_SELF = 444, 445
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1, 2, 4, 8
 _TRUNCATE, _IOCTL_DEVICE = 1 << 14, 1 << 15
 _RIGHTS_OF_A_FILE = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL_DEVICE
+_RIGHTS_OF_A_DEVICE = _WRITE_FILE | _READ_FILE | _READ_DIR | _TRUNCATE | _IOCTL_DEVICE
 _RIGHTS_BY_VERSION = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1, 4: (1 << 15) - 1}
 _NETWORK_RIGHTS, _SCOPES = 3, 3  # TCP bind and connect; abstract sockets and signals
 
@@ -69,6 +70,8 @@ def landlock(spec: dict[str, Any]) -> None:
         _landlock_readable(ruleset, path, spec["hidden"])
     for path in spec["writable"]:
         _landlock_allow(ruleset, path, files)
+    for path in spec["devices"]:
+        _landlock_allow(ruleset, path, files & _RIGHTS_OF_A_DEVICE)
     _check(_libc.syscall(_LANDLOCK_RESTRICT_SELF, ruleset, 0), "landlock_restrict_self")
     os.close(ruleset)
 

@@ -25,6 +25,7 @@ from autoqec.io import processes
 from autoqec.io.child_env import ONE_THREAD
 from autoqec.io.scratch import scratch_folder
 from autoqec.sandbox import wire
+from autoqec.sandbox.clean_env import clean_environment
 from autoqec.sandbox.kernel_cache import copy_kernels
 from autoqec.sandbox.tiers import DEFAULT_LIMITS, Tier
 
@@ -105,16 +106,7 @@ class ConfinedProcess:
             limits=LIMITS,
             alone=True,
         )
-        environment = {
-            **ONE_THREAD,
-            "LANG": "C.UTF-8",
-            "LOGNAME": "confined",  # its user id has no name, which torch asks for
-            "PATH": "/usr/bin:/bin",
-            "HOME": str(self._scratch),
-            "TMPDIR": str(self._scratch),
-            "TORCHINDUCTOR_CACHE_DIR": str(self._scratch),  # a part that counting imports wants one
-            "NUMBA_CACHE_DIR": str(cache),
-        }
+        environment = {**clean_environment(self._scratch, numba=cache), **ONE_THREAD}
         self._process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,

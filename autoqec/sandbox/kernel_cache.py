@@ -1,27 +1,53 @@
-"""Compiled kernels for confined workers and for worktrees. Compiling takes longer than many verifications.
+"""Compiled kernels for confined processes. Compiling takes longer than many verifications.
 
-The installed package keeps its machine code where numba puts it; the verifier has a store of its own, `eval.kernel_store`.
-A worker whose kernel sources are the same, byte by byte, starts with a copy, and shares a cache with nobody. Worktrees with the same sources share
-one cache, which starts with what the installed package has compiled if its sources are the same, too.
+The installed package keeps its machine code where numba puts it, and no confined process writes there; the verifier has a store
+of its own, `eval.kernel_store`. A process whose kernel sources are the same, byte by byte, starts with a copy, and shares a
+cache with nobody.
 """
 
 from __future__ import annotations
 
-import contextlib
+import os
+import platform
 import shutil
-import tempfile
+import subprocess
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 
 from autoqec import layout
+from autoqec.io import atomic
 from autoqec.io.hashing import sha256_bytes, sha256_json
+from autoqec.io.locks import locked
+from autoqec.sandbox.installed import installed_root, python_path
 
 KERNELS = Path("autoqec", "decoders", "backends", "_kernels")
+_WARM_S = 600.0
 
 
-def installed_root() -> Path:
-    """The folder that holds the `autoqec` package of this process."""
-    return Path(__file__).resolve().parents[2]
+def ensure_compiled(warm: str = "autoqec.sandbox.warm", *words: str) -> None:
+    """Has this package's kernels compiled, once per version of them. A failure only costs the time it would have saved.
+
+    warm: the module, run with `words`, that uses them.
+    """
+    import numba
+
+    sources = fingerprint(installed_root() / KERNELS)
+    machine = [numba.__version__, sys.version, platform.machine()]
+    marker = layout.compiled_kernels(sha256_json([sources, str(installed_root()), warm, *words, *machine]))
+    if marker.exists():
+        return
+    with locked(marker.with_suffix(".lock")):
+        if not marker.exists():
+            done = subprocess.run(
+                [sys.executable, "-P", "-m", warm, *words],
+                capture_output=True,
+                timeout=_WARM_S,
+                check=False,
+                cwd=installed_root(),
+                env={**os.environ, **python_path(installed_root())},
+            )
+            atomic.write_text(marker, f"exit code {done.returncode}\n")
 
 
 def kernels_for(code: Path, cache: Path | None = None) -> list[tuple[str, Path]]:
@@ -55,30 +81,6 @@ def copy_kernels(kernels: Iterable[tuple[str, Path]], cache: Path) -> None:
     for place, file in kernels:
         (cache / place).mkdir(parents=True, exist_ok=True)
         shutil.copyfile(file, cache / place / file.name)
-
-
-def share_kernels(worktree: Path) -> None:
-    """Links the shared cache into a worktree, where numba looks for it."""
-    folder = worktree / KERNELS
-    if not folder.is_dir():
-        return
-    key = fingerprint(folder)
-    cache = layout.kernel_cache(key)
-    if not cache.is_dir():
-        cache.parent.mkdir(parents=True, exist_ok=True)
-        draft = Path(tempfile.mkdtemp(prefix=".draft-", dir=cache.parent))
-        ours = installed_root() / KERNELS
-        if fingerprint(ours) == key:
-            for file in _compiled(ours / "__pycache__"):
-                shutil.copyfile(file, draft / file.name)
-        with contextlib.suppress(OSError):  # another process was faster
-            draft.rename(cache)
-        shutil.rmtree(draft, ignore_errors=True)
-    link = folder / "__pycache__"
-    if link.is_dir() and not link.is_symlink():
-        shutil.rmtree(link)
-    link.unlink(missing_ok=True)
-    link.symlink_to(cache.resolve())
 
 
 def _compiled(folder: Path) -> list[Path]:

@@ -9,6 +9,7 @@ through.
 from __future__ import annotations
 
 import json
+import os
 import secrets
 import shutil
 import socket
@@ -62,13 +63,15 @@ class Tier(ABC):
         readable: Sequence[Path] = (),
         writable: Sequence[Path] = (),
         hidden: Sequence[Path] = (),
+        devices: Sequence[Path] = (),
         limits: Mapping[str, int] = DEFAULT_LIMITS,
         alone: bool = False,
     ) -> list[str]:
         """The command that runs `argv` confined; `argv[0]` is an absolute path.
 
         A folder inside a writable one is writable. The files of a `hidden` folder cannot be read though a folder
-        around it can. With `alone` the program may start threads and no processes. When the walls cannot be put up, the command fails with
+        around it can. `devices`: nodes, or folders of them, that can be used besides the usual harmless ones. With `alone` the program may
+        start threads and no processes. When the walls cannot be put up, the command fails with
         a reason on stderr and `argv` does not run. Environment, deadline and process group are the caller's.
         """
 
@@ -76,11 +79,20 @@ class Tier(ABC):
 def _interpreter() -> list[str]:
     """The folders this Python needs: the environment's and those of the installation behind it."""
     prefixes = [Path(sys.prefix), Path(sys.base_prefix), Path(sys.executable).resolve().parent.parent]
-    return list(dict.fromkeys(str(path) for prefix in prefixes for path in (prefix, prefix.resolve())))
+    named = dict.fromkeys(path for prefix in prefixes for path in (prefix, prefix.resolve()))
+    # One that holds the user's home, as ~ does for ~/bin/python, would show all of it.
+    return [str(path) for path in named if not Path.home().is_relative_to(path)]
+
+
+def shows(path: Path) -> bool:
+    """Whether every tier shows this path, as a part of the system or of the interpreter."""
+    return any(path.resolve().is_relative_to(folder) for folder in (*_SYSTEM, *_interpreter()))
 
 
 def _absolute(paths: Sequence[Path]) -> list[str]:
-    return [str(path.resolve()) for path in paths]
+    """Each by the name it was given, under which the program looks for it, and by that of what it links to."""
+    named = (name for path in paths for name in (os.path.normpath(path.absolute()), str(path.resolve())))
+    return list(dict.fromkeys(named))
 
 
 def _hidden(paths: Sequence[Path]) -> list[str]:
@@ -100,6 +112,7 @@ def _launch(
     readable: Sequence[str] = (),
     writable: Sequence[str] = (),
     hidden: Sequence[str] = (),
+    devices: Sequence[str] = (),
     limits: Mapping[str, int],
     alone: bool = False,
 ) -> list[str]:
@@ -108,7 +121,7 @@ def _launch(
         "readable": list(readable),
         "writable": list(writable),
         "hidden": list(hidden),
-        "devices": _DEVICES,
+        "devices": [*_DEVICES, *devices],
         "limits": dict(limits),
         "alone": alone,
     }
@@ -134,6 +147,7 @@ class Bubblewrap(Tier):
         readable: Sequence[Path] = (),
         writable: Sequence[Path] = (),
         hidden: Sequence[Path] = (),
+        devices: Sequence[Path] = (),
         limits: Mapping[str, int] = DEFAULT_LIMITS,
         alone: bool = False,
     ) -> list[str]:
@@ -143,6 +157,7 @@ class Bubblewrap(Tier):
         binds += [(path, "--ro-bind") for path in _absolute(readable)]
         binds += [(path, "--bind") for path in _absolute(writable)]
         # Outer folders first: a later bind covers what an earlier one put at the same place or below.
+        binds += [(path, "--dev-bind") for path in _absolute(devices)]
         for path, option in sorted(binds, key=lambda item: len(Path(item[0]).parts)):
             command += [option, path, path]
         covered = _hidden(hidden)
@@ -169,6 +184,7 @@ class Namespaces(Tier):
         readable: Sequence[Path] = (),
         writable: Sequence[Path] = (),
         hidden: Sequence[Path] = (),
+        devices: Sequence[Path] = (),
         limits: Mapping[str, int] = DEFAULT_LIMITS,
         alone: bool = False,
     ) -> list[str]:
@@ -178,6 +194,7 @@ class Namespaces(Tier):
             readable=[*_SYSTEM, *_interpreter(), *_absolute(readable)],
             writable=_absolute(writable),
             hidden=_hidden(hidden),
+            devices=_absolute(devices),
             limits=limits,
             alone=alone,
         )
@@ -198,6 +215,7 @@ class Landlock(Tier):
         readable: Sequence[Path] = (),
         writable: Sequence[Path] = (),
         hidden: Sequence[Path] = (),
+        devices: Sequence[Path] = (),
         limits: Mapping[str, int] = DEFAULT_LIMITS,
         alone: bool = False,
     ) -> list[str]:
@@ -205,8 +223,9 @@ class Landlock(Tier):
             ["rlimits", "landlock", "seccomp"],
             argv,
             readable=[*_SYSTEM, *_PROCESS, *_interpreter(), *_absolute(readable)],
-            writable=[*_DEVICES, *_absolute(writable)],
+            writable=_absolute(writable),
             hidden=_hidden(hidden),
+            devices=_absolute(devices),
             limits=limits,
             alone=alone,
         )
@@ -228,6 +247,7 @@ class Unconfined(Tier):
         readable: Sequence[Path] = (),
         writable: Sequence[Path] = (),
         hidden: Sequence[Path] = (),
+        devices: Sequence[Path] = (),
         limits: Mapping[str, int] = DEFAULT_LIMITS,
         alone: bool = False,
     ) -> list[str]:

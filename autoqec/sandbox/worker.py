@@ -18,7 +18,8 @@ from autoqec.envs.problem import U8, DecodingProblem
 from autoqec.envs.problem_arrays import to_arrays
 from autoqec.sandbox import wire
 from autoqec.sandbox.confined import ConfinedProcess, WorkerDied
-from autoqec.sandbox.kernel_cache import installed_root, kernels_for
+from autoqec.sandbox.installed import installed_root
+from autoqec.sandbox.kernel_cache import kernels_for
 from autoqec.sandbox.tiers import Tier
 
 Kind = Literal["edges", "priors", "faults"]

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
-import multiprocessing
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass, field
-from multiprocessing.context import BaseContext
 from types import TracebackType
 from typing import Self
 
 import numpy as np
 
 from autoqec.decoders.paired import worker
+from autoqec.decoders.paired.pool import WorkerPool
 from autoqec.decoders.paired.result import PairedResult
 from autoqec.decoders.paired.store import FailureStore, Record
 from autoqec.decoders.protocol import DecoderFactory
@@ -77,7 +74,7 @@ class Evaluator:
         self._labels = labels
         self._use_store = store
         self._progress = progress or (lambda *_: None)
-        self._pool: ProcessPoolExecutor | None = None
+        self._pool: WorkerPool | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -86,9 +83,7 @@ class Evaluator:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._pool is not None:
-            if kind is not None:
-                self._stop_workers()
-            self._pool.shutdown(wait=True, cancel_futures=True)
+            self._pool.close() if kind is None else self._pool.stop()
 
     def run(self, p: float, factories: Sequence[DecoderFactory], shots: int) -> PairedResult:
         """Every decoder on the same first `shots` shots at p. Ctrl-C ends it early with what is there."""
@@ -161,19 +156,9 @@ class Evaluator:
             for job in jobs:
                 yield worker.run(job)
             return
-        pool = self._start_workers()
-        running: set[Future[worker.Done]] = set()
-        exhausted = False
-        while running or not exhausted:
-            while not exhausted and len(running) < 2 * self._workers:
-                following = next(jobs, None)
-                if following is None:
-                    exhausted = True
-                else:
-                    running.add(pool.submit(worker.run, following))
-            finished, running = wait(running, return_when=FIRST_COMPLETED)
-            for future in finished:
-                yield future.result()
+        if self._pool is None:
+            self._pool = WorkerPool(self._workers)
+        yield from self._pool.run(jobs)
 
     def _jobs(self, group: _Group, p: float, shots: int) -> Iterator[worker.Job]:
         spec = self._env.spec.model_dump_json()
@@ -201,28 +186,10 @@ class Evaluator:
             for factory in group.factories:
                 store.save(factory.identity, group.records[factory.name])
 
-    def _start_workers(self) -> ProcessPoolExecutor:
-        if self._pool is None:
-            self._pool = ProcessPoolExecutor(
-                self._workers, mp_context=_process_context(), initializer=worker.initialise
-            )
-        return self._pool
-
     def _stop_workers(self) -> None:
-        if self._pool is None:
-            return
-        for process in list((self._pool._processes or {}).values()):
-            with contextlib.suppress(OSError):
-                process.terminate()
-
-
-def _process_context() -> BaseContext:
-    """Fresh processes that import the worker once: plain forks of a threaded parent can deadlock."""
-    if "forkserver" not in multiprocessing.get_all_start_methods():
-        return multiprocessing.get_context("spawn")
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([worker.__name__])
-    return context
+        if self._pool is not None:
+            self._pool.stop()
+            self._pool = None
 
 
 def _chunks_per_job(done: worker.Done) -> int:

@@ -7,6 +7,7 @@ import hashlib
 import json
 import platform
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import stim
@@ -47,10 +48,13 @@ class FailureStore:
     def __init__(self, stream: str, purpose: str, chunk: int) -> None:
         self._folder = sha256_json([stream, purpose, chunk, stim.__version__, platform.machine()])[:32]
 
+    def path(self, identity: str) -> Path:
+        return layout.failure_cache(self._folder, _key(identity))
+
     def load(self, identity: str) -> Record:
         """What is stored; an unreadable or damaged record counts as empty."""
         try:
-            data = layout.failure_cache(self._folder, _key(identity)).read_bytes()
+            data = self.path(identity).read_bytes()
             payload = data[_DIGEST:]
             if hashlib.sha256(payload).digest() != data[:_DIGEST]:
                 return Record.empty()
@@ -65,8 +69,7 @@ class FailureStore:
         head = json.dumps({"identity": identity, "shots": record.shots, "seconds": record.seconds})
         payload = head.encode() + b"\n" + record.bits.tobytes()
         with contextlib.suppress(OSError):
-            path = layout.failure_cache(self._folder, _key(identity))
-            atomic.write_bytes(path, hashlib.sha256(payload).digest() + payload)
+            atomic.write_bytes(self.path(identity), hashlib.sha256(payload).digest() + payload)
 
 
 def _key(identity: str) -> str:

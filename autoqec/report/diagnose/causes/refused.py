@@ -43,8 +43,8 @@ _BEFORE_TRAINING: dict[FailureKind, tuple[str, str]] = {
 }
 _MACHINE: dict[FailureKind, tuple[str, str]] = {
     "no_sandbox": (
-        "no sandbox works on this machine, and tier-2 code runs nowhere else",
-        "see autoqec doctor for the sandbox, or use a tier-1 config",
+        "no sandbox works on this machine, and code that is not the installed package's own runs nowhere else",
+        "see autoqec doctor for the sandbox, or use a tier-1 config and no edited modules",
     ),
     "missing_library": (
         "a library is missing or broken",
