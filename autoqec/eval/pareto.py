@@ -19,6 +19,7 @@ from autoqec.errors import InputError
 from autoqec.eval.front_schema import ParetoRow, row_of
 from autoqec.io import atomic
 from autoqec.io.locks import locked
+from autoqec.io.untrusted_file import read_regular
 from autoqec.io.validate import validate_model
 from autoqec.layout import RunDir
 from autoqec.stats.pareto import REFERENCE, Reference, dominates, non_dominated, volume
@@ -39,6 +40,7 @@ __all__ = [
 ]
 
 PREVIEW_ROWS = 5
+_MAX_BYTES = 32 << 20
 
 
 @dataclass(frozen=True)
@@ -190,11 +192,11 @@ def _write(path: Path, rows: Sequence[ParetoRow]) -> None:
 
 
 def _read(path: Path) -> list[ParetoRow]:
-    try:
-        data = json.loads(path.read_text())
-    except FileNotFoundError:
+    if not path.exists() and not path.is_symlink():
         return []
-    except (OSError, ValueError) as error:
+    try:
+        data = json.loads(read_regular(path, limit=_MAX_BYTES))
+    except (ValueError, RecursionError) as error:
         raise InputError(f"cannot be read: {error}", where=str(path)) from None
     if not isinstance(data, list):
         raise InputError("is not a list of rows", where=str(path))

@@ -31,7 +31,7 @@ class HistoryRow(RoundMetrics):
 
     model_config = ConfigDict(extra="allow", allow_inf_nan=False)
 
-    round: int | None = Field(default=None, ge=1)
+    round: int | None = Field(default=None, ge=1, lt=10**9)
     hypothesis: str | None = None
     verdict: Verdict | None = None
     started_at: str | None = None
