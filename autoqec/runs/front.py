@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,25 +42,35 @@ def put_on_front(
     """Whether a verified round is on the front; None for one that is not verified. trained: hashes of config and code."""
     if report.verdict != "VERIFIED":
         return None
-    return admit(folder, _front_row(report, journal, sha256_json(list(trained))))
+    return admit(folder, front_row(report, origin_of(journal), sha256_json(list(trained))))
 
 
-def _front_row(report: VerifyReport, journal: Journal, trained: str) -> ParetoRow:
-    """Costs are those that the verifier counted. trained: stands for config and code."""
+def origin_of(journal: Journal) -> dict[str, Any]:
+    """What a history row says of the round under the same names, before there is one."""
+    kept = journal.model_dump(include={"round", "round_attempt_id", "fork_from", "compose_mode"})
+    return {**kept, "train_seed": journal.name.train_seed}
+
+
+def front_row(report: VerifyReport, origin: Mapping[str, Any], trained: str | None) -> ParetoRow:
+    """The one way from a report to a row of the front. Costs are those that the verifier counted.
+
+    origin: of the round, as its journal or its history row has it. trained: stands for config and code.
+    """
     low, high = report.delta_ler_ci_low, report.delta_ler_ci_high
     if report.cost is None or low is None or high is None:
-        raise AutoQECError("a report without costs and interval", where=f"round {journal.round}")
+        raise AutoQECError("a report without costs and interval", where=f"round {origin['round']}")
+    fork_from = origin["fork_from"]
     return row_of(
         report,
-        round=journal.round,
-        round_attempt_id=journal.round_attempt_id,
+        round=origin["round"],
+        round_attempt_id=origin["round_attempt_id"],
         flops_per_syndrome=report.cost.flops_per_syndrome,
         n_params=report.cost.n_params,
         delta_ci=(low, high),
-        fork_from=journal.fork_from,
-        fork_from_canonical=canonical_fork(journal.fork_from),
-        compose_mode=journal.compose_mode,
-        train_seed=journal.name.train_seed,
+        fork_from=fork_from,
+        fork_from_canonical=None if fork_from is None else canonical_fork(fork_from),
+        compose_mode=origin["compose_mode"],
+        train_seed=origin["train_seed"],
         config_sha256=trained,
         checkpoint_sha256=report.checkpoint_sha256,
     )
