@@ -25,9 +25,11 @@ from autoqec.layout import RunDir
 from autoqec.stats.pareto import REFERENCE, Reference, dominates, non_dominated, volume
 
 __all__ = [
+    "PREVIEW_ROWS",
     "Admission",
     "Archive",
     "ParetoRow",
+    "add",
     "admit",
     "archive_of",
     "front",
@@ -36,6 +38,7 @@ __all__ = [
     "publish",
     "read_archive",
     "read_front",
+    "read_rows",
     "row_of",
 ]
 
@@ -177,7 +180,7 @@ def read_archive(run_dir: str | Path) -> Archive:
     """The archive in a run folder; empty before the first verified round. Which file a row is in does not count."""
     files = RunDir(run_dir)
     found = (files.pareto_dominated, files.pareto_within_noise, files.pareto)
-    return archive_of({row.commit_sha: row for path in found for row in _read(path)}.values())
+    return archive_of({row.commit_sha: row for path in found for row in read_rows(path)}.values())
 
 
 def read_front(run_dir: str | Path) -> list[ParetoRow]:
@@ -191,7 +194,8 @@ def _write(path: Path, rows: Sequence[ParetoRow]) -> None:
         atomic.write_text(path, text)
 
 
-def _read(path: Path) -> list[ParetoRow]:
+def read_rows(path: Path) -> list[ParetoRow]:
+    """The rows in one file of a front; none where there is no such file."""
     if not path.exists() and not path.is_symlink():
         return []
     try:

@@ -86,12 +86,16 @@ def backed_front(run_dir: str | Path, *, home: Path | None = None) -> BackedFron
     lost = [
         number
         for number, found in origins.items()
-        if len(found) == 1 and number not in {row.round for row in good} and _is_lost(files, found[0], known, home)
+        if len(found) == 1
+        and number not in {row.round for row in good}
+        and _is_lost(files, found[0], known, home)
     ]
     return BackedFront(archive_of(good), tuple(bad), tuple(lost))
 
 
-def why_unbacked(files: RunDir, row: ParetoRow, origins: Sequence[Origin], *, home: Path | None) -> str | None:
+def why_unbacked(
+    files: RunDir, row: ParetoRow, origins: Sequence[Origin], *, home: Path | None
+) -> str | None:
     """None for a row that is backed. origins: what history and journals say of its round."""
     if len(origins) != 1:
         return "is not in the history" if not origins else "is in the history twice"

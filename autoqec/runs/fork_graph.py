@@ -124,7 +124,10 @@ def _branch_lines(parent: str, children: dict[str, list[Graph]], indent: str) ->
 
 def _label(node: Graph) -> str:
     verdict = str(node["verdict"] or node["status"])
-    parts = [node["id"].rpartition("/")[2], verdict if node.get("backed", True) else f"{verdict} (not backed)"]
+    parts = [
+        node["id"].rpartition("/")[2],
+        verdict if node.get("backed", True) else f"{verdict} (not backed)",
+    ]
     if node["delta_ler"] is not None:
         parts.append(f"delta {node['delta_ler']:.3g}")
     if len(node["parents"]) > 1:

@@ -49,7 +49,9 @@ def unpack(archive: Path | bytes, folder: Path) -> None:
     where = "archive" if isinstance(archive, bytes) else str(archive)
     try:
         with ExitStack() as stack:
-            source = stack.enter_context(io.BytesIO(archive) if isinstance(archive, bytes) else _open(archive))
+            source = stack.enter_context(
+                io.BytesIO(archive) if isinstance(archive, bytes) else _open(archive)
+            )
             is_packed = source.read(2) == _GZIP
             source.seek(0)
             packed = stack.enter_context(gzip.GzipFile(fileobj=source, mode="rb")) if is_packed else source

@@ -41,15 +41,16 @@ def test_a_package_holds_everything_and_needs_nothing_else(packed: Path, run: Ru
     result = check_package(tmp_path / "elsewhere.tar.gz", evaluate=False)
     assert result.is_good
     assert [(check.round, check.problems) for check in result.rounds] == [(1, []), (2, []), (3, [])]
-    with opened(tmp_path / "elsewhere.tar.gz") as (package, manifest, git):
-        assert sorted(path.name for path in package.run.iterdir())[:3] == [
+    with opened(tmp_path / "elsewhere.tar.gz") as package:
+        git = package.git
+        assert sorted(path.name for path in package.files.run.iterdir())[:3] == [
             "fork_graph.json",
             "history.json",
             "history.jsonl",
         ]
-        assert len(manifest.refs) == 4
+        assert len(package.manifest.refs) == 4
         assert git("fsck", "--full", "--strict").strip() == ""
-        folder = package.path
+        folder = package.files.path
     assert not folder.exists()
 
 
