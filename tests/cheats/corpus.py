@@ -22,6 +22,7 @@ _MODULES = (
     "statistics",
     "tier2",
     "prompts",
+    "files",
 )
 _STOPPED = ("refused", "FAILED", "SUSPICIOUS", "no effect")
 
