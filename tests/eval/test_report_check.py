@@ -40,7 +40,9 @@ def _sampled(rng: np.random.Generator, shots: int, b: float, c: float, both: flo
     return PairedTable(shots, *map(int, counts[:3]))
 
 
-@pytest.mark.parametrize(("b", "c"), [(0.030, 0.020), (0.0255, 0.022)], ids=["clear gain", "gain at the limit"])
+@pytest.mark.parametrize(
+    ("b", "c"), [(0.030, 0.020), (0.0255, 0.022)], ids=["clear gain", "gain at the limit"]
+)
 def test_honest_claims_contradict_fresh_shots_less_than_once_in_a_thousand(b: float, c: float) -> None:
     """The claim stopped where it was significant, and is there only if it was: both make it too large on average."""
     rng = np.random.default_rng(7)
