@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 from autoqec.decoders.checkpoint_format import MAX_BYTES
 from autoqec.decoders.dsl_schema import canonical_hash
 from autoqec.errors import AutoQECError, InputError
+from autoqec.eval.front_schema import SHA_PATTERN
 from autoqec.eval.schema import VerifyReport
 from autoqec.eval.scope import MODULES
 from autoqec.io.git import Git
@@ -96,6 +98,8 @@ def _check_names(row: Row, run_id: str) -> None:
         if row["verdict"] == "VERIFIED":
             raise InputError("is VERIFIED and has no branch", where="branch")
         return
+    if not re.fullmatch(SHA_PATTERN, str(row["commit_sha"])):
+        raise InputError(f"{str(row['commit_sha'])[:80]!a} is not a commit", where="commit_sha")
     name = parse_branch(branch)
     if (name.run_id, name.round) != (run_id, number):
         raise InputError(f"{branch} is not of round {number} of run {run_id}", where="branch")
