@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
+
+from autoqec.errors import InputError
+
+_ROUND = re.compile(r"0|[1-9][0-9]{0,8}")
 
 
 def cache_root() -> Path:
@@ -118,20 +123,27 @@ class RunDir:
         self.llm_calls = self.path / "llm_calls.jsonl"
 
     def round(self, number: int) -> RoundDir:
-        return RoundDir(self.path / f"round_{number}")
+        return RoundDir(self.path / f"round_{_checked(number)}")
 
     def rounds(self) -> list[int]:
         """The numbers of the rounds that have a folder."""
         names = (path.name.removeprefix("round_") for path in self.path.glob("round_*"))
-        return sorted(int(name) for name in names if name.isdecimal())
+        return sorted(int(name) for name in names if _ROUND.fullmatch(name))
 
     def journal(self, number: int) -> Path:
         """There exactly while the round is in flight."""
-        return self.in_flight / f"round_{number}.json"
+        return self.in_flight / f"round_{_checked(number)}.json"
 
     def guard(self, number: int) -> Path:
         """Locked while a process of the round is alive."""
-        return self.in_flight / f".round_{number}.lock"
+        return self.in_flight / f".round_{_checked(number)}.lock"
+
+
+def _checked(number: int) -> int:
+    """The number of a round may come from a file that anybody wrote: what is no such number names no folder."""
+    if type(number) is not int or not 0 <= number < 10**9:
+        raise InputError(f"{str(number)[:40]!a} cannot number a round", where="round")
+    return number
 
 
 class ExperimentDir:

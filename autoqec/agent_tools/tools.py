@@ -18,7 +18,7 @@ GRACE_S = 60.0
 """What a round gets after its wall clock, to end by itself and write its metrics."""
 
 _VERIFIERS_OWN = ("AUTOQEC_HOME", "XDG_DATA_HOME")
-"""Where the verifier keeps its secret. Only the verifier is told: a round's process is not."""
+"""Where the verifier keeps its secret and its ledger. The verifier is told, and who reads its reports; a round's process is not."""
 
 
 class Arguments(BaseModel):
@@ -208,14 +208,20 @@ TOOLS: dict[str, Tool] = {
         variables=_VERIFIERS_OWN,
     ),
     "fork_graph": Tool(
-        "Which round of a run came from which branch, with its status and gain.", ForkGraphArguments
+        "Which round of a run came from which branch, with its status and gain.",
+        ForkGraphArguments,
+        variables=_VERIFIERS_OWN,
     ),
     "pareto": Tool(
-        "The verified rounds of runs that no other dominates in gain, FLOPs and parameters, and what is within their noise.",
+        "The verified rounds of runs that no other dominates in gain, FLOPs and parameters, and what is within their noise. "
+        "Rows under not_backed are claims without a report of this machine's verifier.",
         ParetoArguments,
+        variables=_VERIFIERS_OWN,
     ),
     "diagnose": Tool("Why a round failed, stalled or gained nothing, and what to do.", DiagnoseArguments),
     "review": Tool(
-        "Retrospective of a whole run: what was tried, what was verified, what it cost.", ReviewArguments
+        "Retrospective of a whole run: what was tried, what was verified, what it cost.",
+        ReviewArguments,
+        variables=_VERIFIERS_OWN,
     ),
 }

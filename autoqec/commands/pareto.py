@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
@@ -13,6 +14,7 @@ from autoqec.errors import InputError
 
 if TYPE_CHECKING:
     from autoqec.eval.pareto import Archive, ParetoRow
+    from autoqec.runs.backing import BackedFront
 
 
 @click.command()
@@ -31,8 +33,11 @@ def command(run_dirs: tuple[Path, ...], compare: bool, plot_path: Path | None, a
     A round dominates another if it gains no less, costs no more FLOPs and parameters, and is better in one of the
     three. Dominated rounds whose gain is not lower beyond both intervals stand under a heading of their own. Runs of
     different environments are not compared: their gains are not one scale.
+
+    A row is shown as verified if the verifier's own report in the round's folder gives that very row, and history knows the
+    round. Exit code 1 if there are others: they are named, and stand in no table, plot or hypervolume.
     """
-    from autoqec.eval.pareto import read_archive
+    from autoqec.runs.backing import backed_front
     from autoqec.stats.pareto import REFERENCE
 
     if compare and len(run_dirs) < 2:
@@ -41,10 +46,11 @@ def command(run_dirs: tuple[Path, ...], compare: bool, plot_path: Path | None, a
         raise InputError(
             f"folder {plot_path.parent} does not exist", where=str(plot_path), hint="make it first"
         )
-    archives: dict[str, Archive] = {}
+    fronts: dict[str, BackedFront] = {}
     for run_dir in run_dirs:
         _check_front(run_dir)
-        archives[str(run_dir)] = read_archive(run_dir)
+        fronts[str(run_dir)] = backed_front(run_dir)
+    archives = {name: found.archive for name, found in fronts.items()}
     if compare:
         _check_environment(run_dirs)
     if plot_path is not None:
@@ -60,10 +66,10 @@ def command(run_dirs: tuple[Path, ...], compare: bool, plot_path: Path | None, a
                 "flops_per_syndrome": REFERENCE.flops_per_syndrome,
                 "n_params": REFERENCE.n_params,
             },
-            "runs": [_summary(name, archive) for name, archive in archives.items()],
+            "runs": [_summary(name, front) for name, front in fronts.items()],
         }
         print_json(found if comparison is None else {**found, "compare": comparison})
-        return
+        _exit(fronts)
     if comparison is not None:
         _print_comparison(comparison)
     else:
@@ -75,6 +81,14 @@ def command(run_dirs: tuple[Path, ...], compare: bool, plot_path: Path | None, a
     )
     if plot_path is not None:
         click.echo(f"Wrote {plot_path}")
+    for name, front in fronts.items():
+        if front.remark is not None:
+            click.echo(f"{name}: {front.remark}")
+    _exit(fronts)
+
+
+def _exit(fronts: dict[str, BackedFront]) -> NoReturn:
+    sys.exit(0 if all(front.is_whole for front in fronts.values()) else 1)
 
 
 def _check_front(run_dir: Path) -> None:
@@ -111,13 +125,17 @@ def _check_environment(run_dirs: Sequence[Path]) -> None:
         )
 
 
-def _summary(name: str, archive: Archive) -> dict[str, Any]:
+def _summary(name: str, found: BackedFront) -> dict[str, Any]:
     from autoqec.eval.pareto import hypervolume, hypervolume_by_round
 
+    archive = found.archive
     return {
         "run": name,
-        "front": [row.model_dump(mode="json") for row in archive.front],
-        "within_noise": [row.model_dump(mode="json") for row in archive.within_noise],
+        "backed": found.is_whole,
+        "not_backed": [each.to_dict() for each in found.unbacked],
+        "lost": list(found.lost),
+        "front": [{**row.model_dump(mode="json"), "backed": True} for row in archive.front],
+        "within_noise": [{**row.model_dump(mode="json"), "backed": True} for row in archive.within_noise],
         "dominated": len(archive.dominated),
         "hypervolume": hypervolume(archive.front),
         "hypervolume_by_round": [
@@ -155,7 +173,7 @@ def _print_front(name: str, archive: Archive) -> None:
     from autoqec.eval.pareto import hypervolume_by_round
 
     if not archive.front:
-        click.echo(f"{name}: the front is empty: no round was verified\n")
+        click.echo(f"{name}: the front is empty: no round was verified here\n")
         return
     _print_rows(f"{name}: {len(archive.front)} on the front", archive.front)
     if archive.within_noise:

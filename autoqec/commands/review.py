@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
 def command(run_dir: Path, patience: int, as_json: bool) -> None:
     """Review RUN_DIR: fronts round by round, repeats, validation against holdout, time and money, and what to do next.
 
-    Reads files only.
+    Reads files only. What counts as verified is backed by a report of this machine's verifier, in the round's folder; exit code 1
+    if something that says so is not.
     """
     from autoqec.report.review import as_dict, review_run
 
@@ -35,6 +37,7 @@ def command(run_dir: Path, patience: int, as_json: bool) -> None:
         print_json(as_dict(review))
     else:
         _print(review)
+    sys.exit(0 if review.run.is_backed else 1)
 
 
 def _print(review: Review) -> None:

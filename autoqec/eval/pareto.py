@@ -19,15 +19,18 @@ from autoqec.errors import InputError
 from autoqec.eval.front_schema import Origin, ParetoRow, row_of
 from autoqec.io import atomic
 from autoqec.io.locks import locked
+from autoqec.io.untrusted_file import read_regular
 from autoqec.io.validate import validate_model
 from autoqec.layout import RunDir
 from autoqec.stats.pareto import REFERENCE, Reference, dominates, non_dominated, volume
 
 __all__ = [
+    "PREVIEW_ROWS",
     "Admission",
     "Archive",
     "Origin",
     "ParetoRow",
+    "add",
     "admit",
     "archive_of",
     "best_of",
@@ -37,10 +40,12 @@ __all__ = [
     "publish",
     "read_archive",
     "read_front",
+    "read_rows",
     "row_of",
 ]
 
 PREVIEW_ROWS = 5
+_MAX_BYTES = 32 << 20
 
 
 @dataclass(frozen=True)
@@ -170,9 +175,15 @@ def _files(run_dir: str | Path) -> RunDir:
 
 
 def _write_all(files: RunDir, archive: Archive) -> None:
-    """Rows only ever move away from the front, and are written where they go before they are where they were: cut off in
-    between, a row is in two files, and none is lost."""
+    """A row is written where it goes before it is gone where it was: cut off in between, it is in two files, and none is lost.
+
+    Rows leave the front for either list, and change between the lists in both directions: intervals widen with the number of rounds.
+    """
+    there = {row.commit_sha for row in read_rows(files.pareto_within_noise)}
+    kept = {row.commit_sha for row in archive.within_noise}
+    leaving = tuple(row for row in archive.dominated if row.commit_sha in there - kept)
     for path, rows in (
+        (files.pareto_within_noise, archive.within_noise + leaving),
         (files.pareto_dominated, archive.dominated),
         (files.pareto_within_noise, archive.within_noise),
     ):
@@ -184,9 +195,14 @@ def _write_all(files: RunDir, archive: Archive) -> None:
 
 def read_archive(run_dir: str | Path) -> Archive:
     """The archive in a run folder; empty before the first verified round. Which file a row is in does not count."""
+    return archive_of(stored_rows(run_dir))
+
+
+def stored_rows(run_dir: str | Path) -> list[ParetoRow]:
+    """All rows of a run folder's front files, as they are there."""
     files = RunDir(run_dir)
     found = (files.pareto_dominated, files.pareto_within_noise, files.pareto)
-    return archive_of({row.commit_sha: row for path in found for row in _read(path)}.values())
+    return list({row.commit_sha: row for path in found for row in read_rows(path)}.values())
 
 
 def read_front(run_dir: str | Path) -> list[ParetoRow]:
@@ -200,12 +216,13 @@ def _write(path: Path, rows: Sequence[ParetoRow]) -> None:
         atomic.write_text(path, text)
 
 
-def _read(path: Path) -> list[ParetoRow]:
-    try:
-        data = json.loads(path.read_text())
-    except FileNotFoundError:
+def read_rows(path: Path) -> list[ParetoRow]:
+    """The rows in one file of a front; none where there is no such file."""
+    if not path.exists() and not path.is_symlink():
         return []
-    except (OSError, ValueError) as error:
+    try:
+        data = json.loads(read_regular(path, limit=_MAX_BYTES))
+    except (ValueError, RecursionError) as error:
         raise InputError(f"cannot be read: {error}", where=str(path)) from None
     if not isinstance(data, list):
         raise InputError("is not a list of rows", where=str(path))

@@ -18,14 +18,14 @@ from autoqec.eval.guards import guards
 from autoqec.eval.guards.ablation import figures
 from autoqec.eval.guards.cost_census import census
 from autoqec.eval.ledger import Share
+from autoqec.eval.paired_row import paired_row
 from autoqec.eval.schema import BaselineRow, Estimate, GuardResult, PairedRow, VerifyReport
 from autoqec.eval.verdict import judge
 from autoqec.eval.verification_state import VerificationState
 from autoqec.io import atomic
 from autoqec.layout import RoundDir
 from autoqec.sandbox.tiers import Tier
-from autoqec.stats.intervals import paired_difference, paired_ratio, wilson
-from autoqec.stats.sequential import anytime_p, decide_evidence
+from autoqec.stats.intervals import paired_difference, wilson
 from autoqec.stats.target import Target, check_target
 
 
@@ -149,25 +149,11 @@ def _paired(verification: VerificationState, p: float) -> PairedRow:
     table = verification.against_plain(p)
     level = verification.env.spec.eval_protocol.interval_level
     backend, model = verification.tally.seconds(p, verification.model())
-    ratio_low, ratio_high = paired_ratio(table.b, table.c, table.both, level)
-    return PairedRow(
+    return paired_row(
+        table,
         p=p,
-        shots=table.shots,
         baseline=verification.plain.name,
-        ler_baseline=table.baseline_failures / table.shots,
-        ler_baseline_ci=wilson(table.baseline_failures, table.shots, level),
-        ler_candidate=table.candidate_failures / table.shots,
-        ler_candidate_ci=wilson(table.candidate_failures, table.shots, level),
-        delta=table.delta,
-        delta_ci=paired_difference(table.b, table.c, table.shots, level),
-        ratio=table.baseline_failures / table.candidate_failures if table.candidate_failures else None,
-        ratio_ci=(ratio_low, None if ratio_high == float("inf") else ratio_high),
-        b=table.b,
-        c=table.c,
-        both=table.both,
-        p_gain=anytime_p(table.b, table.c),
-        p_loss=anytime_p(table.c, table.b),
-        enough=decide_evidence(table, alpha_gain=0.0).enough,
+        level=level,
         us_model=1e6 * model / table.shots,
         us_backend=1e6 * backend / table.shots,
     )

@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import stat
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
@@ -34,7 +35,7 @@ class JsonLines:
     def rows(self) -> list[Row]:
         """All whole rows. Needs no lock: a line that is being written is not a row yet."""
         try:
-            with self.path.open("rb") as file:
+            with open(self.path, "rb", opener=_regular) as file:
                 if file.seek(0, os.SEEK_END) < self._parsed:  # another file took its place
                     self._rows, self._parsed = [], 0
                 file.seek(self._parsed)
@@ -118,7 +119,7 @@ class JsonLines:
     def _parse(self, line: bytes) -> Row:
         try:
             row = json.loads(line, parse_constant=_no_constant)
-        except ValueError:
+        except (ValueError, RecursionError):
             row = None
         if not isinstance(row, dict):
             raise InputError(
@@ -127,6 +128,15 @@ class JsonLines:
                 hint="restore the file from a backup: a crash can damage its last line only",
             )
         return row
+
+
+def _regular(path: str, flags: int) -> int:
+    """Opens without waiting for the other end of a pipe, which is refused."""
+    handle = os.open(path, flags | os.O_NONBLOCK)
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise InputError("is not a regular file", where=path)
+    return handle
 
 
 def _no_constant(text: str) -> NoReturn:

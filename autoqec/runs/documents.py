@@ -43,8 +43,12 @@ def branch_record(journal: Journal, info: RunInfo, dsl: PredecoderDSL) -> dict[s
 
 def committed_config(git: Git, name: RoundName, commit: str) -> PredecoderDSL:
     path = ExperimentDir("").record(name.run_id, name.round).config.as_posix()
-    content = git.file_at(commit, path) or b""
-    return validate_model(yaml.safe_load(content), PredecoderDSL, where=f"{commit[:12]}:{path}")
+    where = f"{commit[:12]}:{path}"
+    try:
+        data = yaml.safe_load(git.file_at(commit, path) or b"")
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        raise InputError(f"not valid YAML: {str(error).splitlines()[0][:200]}", where=where) from None
+    return validate_model(data, PredecoderDSL, where=where)
 
 
 def runner_config(

@@ -9,6 +9,7 @@ from typing import Any
 from autoqec.eval.pareto import read_front
 from autoqec.io import atomic
 from autoqec.io.jsonl import Row
+from autoqec.runs.backing import backed_front, why_no_report
 from autoqec.runs.history import FOLLOW_UPS
 from autoqec.runs.run import Run
 from autoqec.search.proposal import BASELINE
@@ -22,7 +23,10 @@ _KEPT = (
 
 
 def build(run: Run) -> Graph:
-    """Nodes in the order of their rounds. branch_exists: whether the branch is still there to fork from."""
+    """Nodes in the order of their rounds. branch_exists: whether the branch is still there to fork from.
+
+    As the loop sees it, which wrote history and front; `checked` is for other readers.
+    """
     rows = run.history.rows()
     branches = {ref.removeprefix("refs/heads/") for ref in run.repository.git.refs("refs/heads/")}
     front = {member.commit_sha for member in read_front(run.files.path)}
@@ -47,6 +51,21 @@ def build(run: Run) -> Graph:
         "nodes": nodes,
         "edges": [[parent, node["id"]] for node in nodes for parent in node["parents"]],
     }
+
+
+def checked(run: Run) -> Graph:
+    """The graph, in which a VERIFIED round says whether the verifier's own report backs it (`backed`, `not_backed`: why not), and
+    a star is a backed row of the front."""
+    graph, front = build(run), backed_front(run.files.path)
+    on_front = {row.commit_sha for row in front.archive.front}
+    reasons = {each.row.commit_sha: each.reason for each in front.unbacked}
+    rows = {row["commit_sha"]: row for row in run.history.rows() if row["verdict"] == "VERIFIED"}
+    for node in graph["nodes"]:
+        node["on_front"] = node["commit_sha"] in on_front
+        if node["verdict"] == "VERIFIED":
+            reason = reasons.get(node["commit_sha"]) or why_no_report(run.files, rows[node["commit_sha"]])
+            node |= {"backed": reason is None, "not_backed": reason}
+    return graph
 
 
 def publish(run: Run) -> Graph:
@@ -104,7 +123,11 @@ def _branch_lines(parent: str, children: dict[str, list[Graph]], indent: str) ->
 
 
 def _label(node: Graph) -> str:
-    parts = [node["id"].rpartition("/")[2], node["verdict"] or node["status"]]
+    verdict = str(node["verdict"] or node["status"])
+    parts = [
+        node["id"].rpartition("/")[2],
+        verdict if node.get("backed", True) else f"{verdict} (not backed)",
+    ]
     if node["delta_ler"] is not None:
         parts.append(f"delta {node['delta_ler']:.3g}")
     if len(node["parents"]) > 1:

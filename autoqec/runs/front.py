@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -46,21 +46,31 @@ def put_on_front(
         report.headline.delta <= 0
     ):  # one in a thousand: the test's shots were kind, and the estimate's are not
         return Admission(False, f"it gains nothing on the shots of its {report.headline.source}")
-    return admit(folder, _front_row(report, journal, sha256_json(list(trained))))
+    return admit(folder, front_row(report, origin_of(journal), sha256_json(list(trained))))
 
 
-def _front_row(report: VerifyReport, journal: Journal, trained: str) -> ParetoRow:
-    """trained: stands for config and code."""
-    origin = Origin(
-        round=journal.round,
-        round_attempt_id=journal.round_attempt_id,
-        fork_from=journal.fork_from,
-        fork_from_canonical=canonical_fork(journal.fork_from),
-        compose_mode=journal.compose_mode,
-        train_seed=journal.name.train_seed,
+def origin_of(journal: Journal) -> dict[str, Any]:
+    """What a history row says of the round under the same names, before there is one."""
+    kept = journal.model_dump(include={"round", "round_attempt_id", "fork_from", "compose_mode"})
+    return {**kept, "train_seed": journal.name.train_seed}
+
+
+def front_row(report: VerifyReport, origin: Mapping[str, Any], trained: str | None) -> ParetoRow:
+    """The one way from a report to a row of the front. Costs are those that the verifier counted.
+
+    origin: of the round, as its journal or its history row has it. trained: stands for config and code.
+    """
+    fork_from = origin["fork_from"]
+    own = Origin(
+        round=origin["round"],
+        round_attempt_id=origin["round_attempt_id"],
+        fork_from=fork_from,
+        fork_from_canonical=None if fork_from is None else canonical_fork(fork_from),
+        compose_mode=origin["compose_mode"],
+        train_seed=origin["train_seed"],
         config_sha256=trained,
     )
-    return row_of(report, origin)
+    return row_of(report, own)
 
 
 def report_left(round_dir: Path, *, is_composed: bool) -> VerifyReport | None:

@@ -31,7 +31,7 @@ class HistoryRow(RoundMetrics):
 
     model_config = ConfigDict(extra="allow", allow_inf_nan=False)
 
-    round: int | None = Field(default=None, ge=1)
+    round: int | None = Field(default=None, ge=1, lt=10**9)
     hypothesis: str | None = None
     verdict: Verdict | None = None
     started_at: str | None = None
@@ -80,9 +80,9 @@ class HistoryStore:
         """All rows, each with all fields of `HistoryRow`."""
         rows = self._lines.rows()
         for number, row in enumerate(rows, start=1):
-            if "status" not in row:
+            if (problem := _problem(row)) is not None:
                 raise InputError(
-                    f"row {number} has no status",
+                    f"row {number} {problem}",
                     where=str(self._lines.path),
                     hint="restore the file from a backup",
                 )
@@ -119,6 +119,25 @@ class HistoryStore:
         self._keys.update(found for row in rows[self._indexed :] if (found := _key(row)) is not None)
         self._indexed = len(rows)
         return key in self._keys
+
+
+_NAMES = ("status", "branch", "commit_sha", "round_attempt_id", "reconcile_id", "verdict")
+
+
+def _problem(row: Row) -> str | None:
+    """What no reader can do with: a row may lack almost anything, but what it names is named by text, and its round by a number."""
+    if "status" not in row:
+        return "has no status"
+    if bad := [name for name in _NAMES if not isinstance(row.get(name), str | None)]:
+        return f"has a {bad[0]} that is no text"
+    number = row.get("round")
+    if number is not None and (type(number) is not int or not 1 <= number < 10**9):
+        return f"has the round {str(number)[:40]!a}"
+    fork = row.get("fork_from")
+    parents = fork if isinstance(fork, list) else [fork]
+    if not all(isinstance(parent, str | None) for parent in parents):
+        return "has a fork_from that names no branches"
+    return None
 
 
 def _key(row: Row) -> tuple[str, str] | None:

@@ -7,66 +7,66 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict
-
 from autoqec import __version__
 from autoqec.envs.environment import Environment
 from autoqec.envs.load import builtin_names, load_env
 from autoqec.envs.sources.referenced import referenced
 from autoqec.errors import InputError
+from autoqec.eval import pareto
 from autoqec.io.hashing import sha256_file
+from autoqec.io.validate import validate_model
 from autoqec.layout import PackageDir, RoundDir, RunDir
+from autoqec.runs import fork_graph, run_log
+from autoqec.runs.package_manifest import FORMAT, Manifest
+from autoqec.runs.plan import read_plan
 from autoqec.runs.repository import base_ref
 from autoqec.runs.run import Run
+from autoqec.runs.snapshot import Snapshots
 from autoqec.runs.tar_archive import pack
-
-FORMAT = 1
-
-
-class Manifest(BaseModel):
-    """`manifest.json`. files: SHA-256 by name, of all others. refs: what the bundle holds. env: its name or file."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    format: int
-    autoqec_version: str
-    run_id: str
-    env: str
-    env_hash: str
-    base_commit: str
-    refs: dict[str, str]
-    files: dict[str, str]
 
 
 def package_run(run: Run, target: Path) -> Manifest:
-    """Writes the archive, whole or not at all. Rounds in flight are left out: finish them first."""
+    """Writes the archive, whole or not at all; the caller holds the run. Rounds in flight are left out: finish them first."""
     if run.journals():
         raise InputError(
             "has rounds in flight", where=str(run.files.path), hint="let the run end, or resume it"
         )
     if not target.parent.is_dir():
         raise InputError("is not a folder", where=str(target.parent), hint="make it first")
+    _publish(run)
     with tempfile.TemporaryDirectory(prefix=".autoqec-package-", dir=target.parent) as scratch:
         stage = PackageDir(Path(scratch))
         env = load_env(run.info.env)
         name = _copy_env(env, run.info.env, stage)
         refs = _bundle(run, stage)
         files = {**_run_files(run.files), **_staged(stage)}
-        manifest = Manifest(
-            format=FORMAT,
-            autoqec_version=__version__,
-            run_id=run.run_id,
-            env=name,
-            env_hash=env.content_hash,
-            base_commit=run.info.base_commit,
-            refs=refs,
-            files={name: sha256_file(path) for name, path in sorted(files.items())},
-        )
+        facts = {
+            "format": FORMAT,
+            "autoqec_version": __version__,
+            "run_id": run.run_id,
+            "env": name,
+            "env_hash": env.content_hash,
+            "base_commit": run.info.base_commit,
+            "refs": refs,
+            "files": {name: sha256_file(path) for name, path in sorted(files.items())},
+        }
+        manifest = validate_model(facts, Manifest, where=str(run.files.path))
         stage.manifest.write_text(json.dumps(manifest.model_dump(), indent=1, ensure_ascii=False) + "\n")
         draft = stage.path / "draft.tar.gz"
         pack(draft, {**files, stage.manifest.name: stage.manifest})
         draft.replace(target)
     return manifest
+
+
+def _publish(run: Run) -> None:
+    """Writes anew what follows from history and front: the package is checked to hold exactly that."""
+    run.history.publish()
+    fork_graph.publish(run)
+    if run.files.pareto.exists():
+        pareto.publish(run.files.path)
+    if run.files.plan.is_file():
+        plan = read_plan(run.files)
+        run_log.publish(run, plan, Snapshots(run, plan).context())
 
 
 def _run_files(files: RunDir) -> dict[str, Path]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from autoqec.agents.context import orchestrator_summary
 from autoqec.agents.fences import one_line
@@ -22,12 +23,17 @@ from autoqec.stats.target import Target
 
 
 def publish(run: Run, plan: Plan, context: RoundContext) -> None:
-    atomic.write_text(run.files.summary, orchestrator_summary(context, money=_money(context.history)) + "\n")
+    for path, text in pages(run, plan, context).items():
+        atomic.write_text(path, text)
+
+
+def pages(run: Run, plan: Plan, context: RoundContext) -> dict[Path, str]:
+    """The text of each file: a function of plan, history and front."""
+    summary = orchestrator_summary(context, money=_money(context.history)) + "\n"
     if plan.is_smoke:
         front = json.dumps(candidates(context.history), indent=2, allow_nan=False)
-        atomic.write_text(run.files.candidate_pareto, front + "\n")
-        return
-    atomic.write_text(run.files.log, "\n".join(_log(run, plan, context)) + "\n")
+        return {run.files.summary: summary, run.files.candidate_pareto: front + "\n"}
+    return {run.files.summary: summary, run.files.log: "\n".join(_log(run, plan, context)) + "\n"}
 
 
 def candidates(rows: Sequence[Row]) -> list[Row]:

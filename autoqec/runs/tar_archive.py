@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import gzip
 import io
+import os
+import stat
 import tarfile
+import zlib
 from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path, PurePosixPath
+from typing import IO
 
 from autoqec.errors import InputError
+from autoqec.sandbox.wire import one_line
 
 MAX_MEMBERS = 100_000
 MAX_BYTES = 16 << 30
+_MAX_READ = 4 << 20
+_MAX_NAME = 1000
+_GZIP = b"\x1f\x8b"
+_TOO_MUCH = f"holds more than {MAX_BYTES >> 30} GiB or {MAX_MEMBERS} entries"
 
 
 def pack(target: Path, files: Mapping[str, Path]) -> None:
@@ -30,39 +40,72 @@ def pack(target: Path, files: Mapping[str, Path]) -> None:
 
 
 def unpack(archive: Path | bytes, folder: Path) -> None:
-    """Extracts an archive into an empty folder.
+    """Extracts an archive, plain or gzipped, into an empty folder.
 
     Raises:
         InputError: it is not an archive, or an entry is a link or a device, leads out of the folder, comes twice, or is more
             than a folder should hold. What was extracted before stays: the folder is the caller's to remove.
     """
     where = "archive" if isinstance(archive, bytes) else str(archive)
+    try:
+        with ExitStack() as stack:
+            source = stack.enter_context(
+                io.BytesIO(archive) if isinstance(archive, bytes) else _open(archive)
+            )
+            is_packed = source.read(2) == _GZIP
+            source.seek(0)
+            packed = stack.enter_context(gzip.GzipFile(fileobj=source, mode="rb")) if is_packed else source
+            tar = stack.enter_context(tarfile.TarFile(fileobj=_Bounded(packed, where), mode="r"))  # type: ignore[arg-type]
+            _extract(tar, folder, where)
+    except (tarfile.TarError, zlib.error, EOFError, OSError, ValueError, RecursionError) as error:
+        raise InputError(f"cannot be read: {one_line(str(error))}", where=where) from error
+
+
+class _Bounded:
+    """What tarfile reads from. A header says how long it is, and tarfile would read as much at once."""
+
+    def __init__(self, file: IO[bytes] | gzip.GzipFile, where: str) -> None:
+        self._file, self._where = file, where
+        self.seek, self.tell = file.seek, file.tell
+
+    def read(self, size: int = -1) -> bytes:
+        if not 0 <= size <= _MAX_READ:
+            raise InputError(f"a header of more than {_MAX_READ >> 20} MiB", where=self._where)
+        return self._file.read(size)
+
+
+def _open(path: Path) -> IO[bytes]:
+    """Without waiting for the other end of a pipe."""
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise InputError("is not a regular file", where=str(path))
+    return os.fdopen(handle, "rb")
+
+
+def _extract(tar: tarfile.TarFile, folder: Path, where: str) -> None:
     total = 0
     seen: set[str] = set()
-    try:
-        source = io.BytesIO(archive) if isinstance(archive, bytes) else archive.open("rb")
-        with source, tarfile.open(fileobj=source, mode="r|*") as tar:
-            for entry in tar:
-                path = PurePosixPath(entry.name)
-                if entry.type in (tarfile.XGLTYPE, tarfile.XHDTYPE):
-                    continue
-                if path.is_absolute() or ".." in path.parts or "\\" in entry.name or not path.parts:
-                    raise InputError(f"entry {entry.name[:120]!r} leads out of the folder", where=where)
-                if entry.isdir():
-                    continue
-                if not entry.isfile():
-                    raise InputError(f"entry {entry.name[:120]!r} is not a plain file", where=where)
-                total += entry.size
-                if total > MAX_BYTES or len(seen) >= MAX_MEMBERS:
-                    raise InputError(
-                        f"holds more than {MAX_BYTES >> 30} GiB or {MAX_MEMBERS} files", where=where
-                    )
-                if str(path) in seen:
-                    raise InputError(f"entry {entry.name[:120]!r} comes twice", where=where)
-                seen.add(str(path))
-                _write(tar, entry, folder / path)
-    except (tarfile.TarError, EOFError, OSError, gzip.BadGzipFile) as error:
-        raise InputError(f"cannot be read: {error}", where=where) from error
+    for number, entry in enumerate(tar):
+        path = PurePosixPath(entry.name)
+        shown = ascii(entry.name[:120])
+        if number >= MAX_MEMBERS:
+            raise InputError(_TOO_MUCH, where=where)
+        if path.is_absolute() or ".." in path.parts or "\\" in entry.name or not path.parts:
+            raise InputError(f"entry {shown} leads out of the folder", where=where)
+        if not entry.name.isprintable() or len(entry.name) > _MAX_NAME:
+            raise InputError(f"entry {shown} has a name that no file should have", where=where)
+        if entry.isdir():
+            continue
+        if entry.type not in (tarfile.REGTYPE, tarfile.AREGTYPE):
+            raise InputError(f"entry {shown} is not a plain file", where=where)
+        total += entry.size
+        if total > MAX_BYTES or len(seen) >= MAX_MEMBERS:
+            raise InputError(_TOO_MUCH, where=where)
+        if str(path) in seen:
+            raise InputError(f"entry {shown} comes twice", where=where)
+        seen.add(str(path))
+        _write(tar, entry, folder / path)
 
 
 def _write(tar: tarfile.TarFile, entry: tarfile.TarInfo, target: Path) -> None:
@@ -70,6 +113,10 @@ def _write(tar: tarfile.TarFile, entry: tarfile.TarInfo, target: Path) -> None:
     if content is None:
         return
     target.parent.mkdir(parents=True, exist_ok=True)
+    left = entry.size
     with target.open("xb") as file:
-        while block := content.read(1 << 20):
+        while left and (block := content.read(min(left, 1 << 20))):
+            left -= len(block)
             file.write(block)
+    if left:
+        raise EOFError("it ends in the middle of a file")

@@ -25,6 +25,7 @@ _MODULES = (
     "kernels",
     "tier2",
     "prompts",
+    "files",
 )
 _STOPPED = ("refused", "FAILED", "SUSPICIOUS", "no effect")
 

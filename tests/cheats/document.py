@@ -30,6 +30,8 @@ TESTED = (
     "judged row without a mark",
     "run renamed",
     "poisoned index in numba's cache folder",
+    "ghost row",
+    "ghost row in a run",
     "untrained belief propagation, d = 4",
 )
 """Played by `make test-verifier`, each family of cheats at least once; the rest by `make cheats` alone."""
@@ -57,6 +59,9 @@ _TAIL = """
 - Whoever owns the verifier's account owns the verifier: its interpreter, its home with secret and ledger. Rows cannot
   be changed or taken out of the middle of the ledger unseen, but its end can be cut off. Start the installed `autoqec` command, and not
   `python -m` inside a checkout that is being judged.
+- A package may claim what its own shots could have shown: the check refuses a gain that fresh shots contradict, at a level at which an
+  honest package is refused once in a thousand times. A claim within the noise of few shots passes; quote the gain measured here. Free
+  text (hypotheses, rationales, remarks) is nobody's claim. A page of another version of AutoQEC does not compare equal.
 - Rounds outside a run share no plan of confirmations unless config, seed and environment, or their checkpoints, are the same: whoever
   trains a thousand rounds alone and verifies each has a thousand plans. So has whoever starts a thousand runs.
 """

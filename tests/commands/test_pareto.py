@@ -1,38 +1,56 @@
 """`autoqec pareto` on run folders that real admissions made."""
 
 import json
+import os
+import shutil
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from written_reports import leave_report
 
 from autoqec.commands import main
-from autoqec.eval.pareto import ParetoRow, admit, publish
+from autoqec.eval.pareto import admit, publish
+from autoqec.layout import RunDir
+from autoqec.runs.front import front_row
+from autoqec.runs.history import HistoryStore, filled
 
 
 def _pareto(*arguments: object) -> Result:
     return CliRunner().invoke(main, ["pareto", *map(str, arguments)])
 
 
+@pytest.fixture(autouse=True)
+def _verifier_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AUTOQEC_HOME", str(tmp_path / "home"))
+
+
+STRONG, WEAK = "20260101-000000", "20260102-000000"
+
+
 def _admit(run_dir: Path, number: int, delta: float, flops: int, params: int) -> None:
-    row = ParetoRow(
-        round_attempt_id=f"{run_dir.name}-{number}",
-        commit_sha=f"{sum(run_dir.name.encode()) * 1000 + number:040x}",
-        branch=f"exp/{run_dir.name}/{number:02d}-x",
-        delta_vs_baseline_holdout=delta,
-        delta_ci=(delta - 2e-4, delta + 2e-4),
-        paired_eval_bundle_id="bundle",
-        flops_per_syndrome=flops,
-        n_params=params,
-        verdict="VERIFIED",
-        round=number,
+    """A verified round, in history and on the front, with the verifier's report."""
+    files = RunDir(run_dir)
+    row = {
+        "round": number,
+        "status": "ok",
+        "round_attempt_id": f"{run_dir.name}-{number}",
+        "commit_sha": f"{int(run_dir.name[:8]) * 1000 + number:040x}",
+        "branch": f"exp/{run_dir.name}/{number:02d}-x",
+        "fork_from": "baseline",
+        "verdict": "VERIFIED",
+    }
+    HistoryStore(files).append(row)
+    about = {"commit_sha": row["commit_sha"], "branch": row["branch"]}
+    report = leave_report(
+        files.round(number).path, delta=delta, half=2e-4, flops=flops, params=params, **about
     )
-    admit(run_dir, row)
+    admit(run_dir, front_row(report, filled(row), None))
 
 
 @pytest.fixture
 def runs(tmp_path: Path) -> tuple[Path, Path]:
-    strong, weak = tmp_path / "strong", tmp_path / "weak"
+    strong, weak = tmp_path / STRONG, tmp_path / WEAK
     for folder in (strong, weak):
         folder.mkdir()
     _admit(strong, 1, 1e-3, 10**4, 100)
@@ -48,11 +66,11 @@ def test_the_front_as_a_table(runs: tuple[Path, Path]) -> None:
     assert done.exit_code == 0
     front, noise = done.output.split("Dominated, within the noise of the front")
     assert "2 on the front" in front
-    assert "exp/strong/02-x" in front
-    assert "exp/strong/04-x" not in front
-    assert "exp/strong/04-x" in noise
+    assert f"exp/{STRONG}/02-x" in front
+    assert f"exp/{STRONG}/04-x" not in front
+    assert f"exp/{STRONG}/04-x" in noise
     assert "1 more verified, and clearly dominated" in noise
-    assert "exp/strong/05-x" not in done.output
+    assert f"exp/{STRONG}/05-x" not in done.output
     assert "Hypervolume after round 1: 0.025" in done.output
 
 
@@ -85,8 +103,8 @@ def test_an_empty_front_is_said_to_be_empty(runs: tuple[Path, Path], tmp_path: P
 def test_compare_shows_what_each_run_adds(runs: tuple[Path, Path]) -> None:
     found = json.loads(_pareto(*runs, "--compare", "--json").output)["compare"]
     by_run = {Path(run["run"]).name: run for run in found["runs"]}
-    assert (by_run["strong"]["on_joint_front"], by_run["weak"]["on_joint_front"]) == (2, 0)
-    assert found["joint_hypervolume"] == pytest.approx(by_run["strong"]["hypervolume"])
+    assert (by_run[STRONG]["on_joint_front"], by_run[WEAK]["on_joint_front"]) == (2, 0)
+    assert found["joint_hypervolume"] == pytest.approx(by_run[STRONG]["hypervolume"])
     text = _pareto(*runs, "--compare").output
     assert "Joint front: 2 members" in text
     assert "100%" in text
@@ -123,3 +141,63 @@ def test_errors_say_what_is_missing(runs: tuple[Path, Path], tmp_path: Path) -> 
         done = _pareto(*arguments)
         assert done.exit_code == 2
         assert message in done.output
+
+
+def _edit(path: Path, **changes: object) -> None:
+    """Of the first row."""
+    one, *rest = json.loads(path.read_text())
+    path.write_text(json.dumps([{**one, **changes}, *rest]))
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"flops_per_syndrome": 12}, "is not what its report says: flops_per_syndrome"),
+        ({"delta_vs_baseline_holdout": 0.5, "delta_ci": [0.4, 0.6]}, "delta_vs_baseline_holdout, delta_ci"),
+        ({"commit_sha": "ab" * 20}, "is not what its report says: commit_sha"),
+        ({"round": 9}, "is not in the history"),
+        ({"round_attempt_id": "another"}, "round_attempt_id"),
+        ({"checkpoint_sha256": "ab" * 32}, "checkpoint_sha256"),
+    ],
+)
+def test_a_row_that_its_report_does_not_give_is_not_shown_as_verified(
+    runs: tuple[Path, Path], tmp_path: Path, changes: dict[str, object], said: str
+) -> None:
+    _edit(runs[0] / "pareto.json", **changes)
+    done = _pareto(runs[0], "--plot", tmp_path / "front.svg")
+    assert done.exit_code == 1
+    assert "not backed" in done.output
+    assert said in done.output
+    assert "verify-package" in done.output
+    found = json.loads(_pareto(runs[0], "--json").output)["runs"][0]
+    assert found["backed"] is False
+    (bad,) = found["not_backed"]
+    assert bad["backed"] is False
+    assert said in bad["reason"]
+    shown = [row for name in ("front", "within_noise") for row in found[name]]
+    assert all(row["backed"] for row in shown)
+    assert all(row["delta_vs_baseline_holdout"] < 0.01 and row["flops_per_syndrome"] > 12 for row in shown)
+
+
+def test_a_copied_run_and_a_lost_row_are_told(runs: tuple[Path, Path], tmp_path: Path) -> None:
+    copy = tmp_path / "elsewhere" / runs[0].name
+    shutil.copytree(runs[0], copy)
+    done = _pareto(copy)
+    assert (done.exit_code, "the front is empty" in done.output) == (1, True)
+    assert "not as this verifier wrote it" in done.output
+    rows = json.loads((runs[0] / "pareto.json").read_text())
+    (runs[0] / "pareto.json").write_text(json.dumps(rows[1:]))
+    done = _pareto(runs[0])
+    assert done.exit_code == 1
+    assert "VERIFIED rounds that the front's files miss: 2" in done.output
+
+
+def test_no_file_of_a_run_is_waited_for(runs: tuple[Path, Path]) -> None:
+    for name in ("pareto.json", "history.jsonl"):
+        kept = (runs[0] / name).read_bytes()
+        (runs[0] / name).unlink()
+        os.mkfifo(runs[0] / name)
+        done = _pareto(runs[0], runs[1])
+        assert done.exit_code == 2
+        (runs[0] / name).unlink()
+        (runs[0] / name).write_bytes(kept)

@@ -6,12 +6,9 @@ import shutil
 from pathlib import Path
 
 import pytest
+from written_reports import enter_report
 
-from autoqec.envs.load import load_env
 from autoqec.errors import InputError
-from autoqec.eval.bundles import CHUNK, open_bundle
-from autoqec.eval.family import run_family
-from autoqec.eval.ledger import Ledger
 from autoqec.eval.report import as_json
 from autoqec.eval.report_store import written_report
 from autoqec.eval.schema import CostCensus, VerifyReport
@@ -52,20 +49,7 @@ def folder(tmp_path: Path, home: Path) -> Path:
 
 
 def enter(home: Path, path: Path, text: str, **changes: object) -> None:
-    """The rows of a verification, in the ledger."""
-    ledger, family = Ledger(VerifierDir(home)), run_family(path)
-    checkpoint = sha256_bytes(WEIGHTS)
-    opening = ledger.open(str(family), checkpoint, kind="confirm", confirmations=3).opening
-    facts = {"checkpoint": checkpoint, "family": family, "opening": opening, "bundle": seal(home)}
-    ledger.add("judged", report=sha256_bytes(text.encode()), **{**facts, **changes})
-
-
-def seal(home: Path) -> str:
-    """An archived bundle."""
-    env = load_env("surface_d3_depol")
-    bundle = open_bundle(env, "confirm", VerifierDir(home).bundles, (9000, 9001), [], "a name")
-    bundle.add(env.spec.noise.p[0], [env.sampler(env.spec.noise.p[0]).sample(CHUNK, 1)])
-    return bundle.seal(VerifierDir(home).bundles)
+    enter_report(VerifierDir(home), path, text, sha256_bytes(WEIGHTS), **changes)
 
 
 def test_the_verifier_s_own_report_is_read_back(folder: Path, home: Path) -> None:

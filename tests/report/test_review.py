@@ -8,14 +8,15 @@ from typing import Any
 
 import pytest
 from tiny_runs import changed, fake_runner
+from written_reports import leave_report
 
 from autoqec.agents.accounting import Ledger
 from autoqec.errors import InputError
-from autoqec.eval.pareto import Origin, admit, row_of
-from autoqec.eval.schema import CostCensus, VerifyReport
+from autoqec.eval.pareto import admit
 from autoqec.report.review import as_dict, review_run
 from autoqec.runner.schema import Failure, RoundMetrics, RunnerConfig
 from autoqec.runs.experiment import Experiment
+from autoqec.runs.front import front_row
 from autoqec.runs.run import Run
 from autoqec.runs.worktree_runner import failed_metrics
 from autoqec.search.proposal import Proposal
@@ -57,38 +58,27 @@ def play(run: Run, slug: str, config: dict[str, Any], how: Any, **outcome: Any) 
     return experiment.complete(config, runner=how, **outcome)
 
 
+@pytest.fixture(autouse=True)
+def _verifier_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AUTOQEC_HOME", str(tmp_path / "home"))
+
+
 def verify(run: Run, row: dict[str, Any], holdout: float, half: float = HALF) -> None:
     """What the verifier leaves, and the admission to the front that follows a VERIFIED."""
-    report = VerifyReport(
+    report = leave_report(
+        run.files.round(row["round"]).path,
+        delta=holdout,
+        half=half,
+        flops=row["flops_per_syndrome"],
+        params=row["n_params"],
         verdict="VERIFIED" if holdout > half else "FAILED",
-        ler_holdout=0.02 - holdout,
-        ler_holdout_ci=(0.0, 0.02),
-        delta_ler_holdout=holdout,
-        ler_shuffled=0.02,
-        ablation_sanity_ok=True,
-        holdout_seeds_used=[9000],
-        seed_leakage_check_ok=True,
-        notes="",
         branch=row["branch"],
         commit_sha=row["commit_sha"],
-        delta_vs_baseline_holdout=holdout,
-        delta_ler_ci_low=holdout - half,
-        delta_ler_ci_high=holdout + half,
-        paired_eval_bundle_id=f"bundle-{row['round']}",
         reference_p=0.01,
         seconds=5.0,
-        cost=CostCensus(
-            flops_per_syndrome=row["flops_per_syndrome"],
-            n_params=row["n_params"],
-            n_bytes=4 * row["n_params"],
-        ),
     )
-    run.files.round(row["round"]).report.write_text(report.model_dump_json())
     if report.verdict == "VERIFIED":
-        admit(
-            run.files.path,
-            row_of(report, Origin(round=row["round"], round_attempt_id=row["round_attempt_id"])),
-        )
+        admit(run.files.path, front_row(report, row, None))
 
 
 def bp(iterations: int, **training: Any) -> dict[str, Any]:
@@ -100,8 +90,8 @@ def _advice(data: dict[str, Any]) -> dict[str, list[str]]:
 
 
 def test_a_growing_run(run: Run) -> None:
-    first = play(run, "a", bp(4), runner(0.004), verdict="candidate")
-    second = play(run, "b", bp(8), runner(0.008, flops=10**6), verdict="candidate")
+    first = play(run, "a", bp(4), runner(0.004), verdict="VERIFIED")
+    second = play(run, "b", bp(8), runner(0.008, flops=10**6), verdict="VERIFIED")
     verify(run, first, 0.004)
     verify(run, second, 0.0078)
     play(run, "c", bp(16), runner(0.009, flops=2 * 10**6), verdict="candidate")
@@ -121,6 +111,25 @@ def test_a_growing_run(run: Run) -> None:
     assert advice["verify"] == ["rounds 3 gain beyond their interval and have no verification report"]
     assert data["budget"]["seconds"] == pytest.approx(3 * 10 + 2 * 5)
     assert not {"stuck", "repeats", "overfitting", "mend_failures"} & advice.keys()
+
+
+def test_what_no_report_of_the_verifier_backs_is_not_verified(run: Run) -> None:
+    first = play(run, "a", bp(4), runner(0.004), verdict="VERIFIED")
+    second = play(run, "b", bp(8), runner(0.008, flops=10**6), verdict="VERIFIED")
+    verify(run, first, 0.004)
+    verify(run, second, 0.0078)
+    assert as_dict(review_run(run.files.path))["backed"] is True
+    path = run.files.round(2).report
+    path.write_text(path.read_text().replace("0.0078", "0.0178"))
+    data = as_dict(review_run(run.files.path))
+    assert data["backed"] is False
+    assert data["verdicts"] == {"VERIFIED": 1, "not backed": 1}
+    assert [one["backed"] for one in data["rounds"]] == [True, False]
+    assert "not as this verifier wrote it" in data["rounds"][1]["not_backed"]
+    assert [each["round"] for each in data["not_backed"]] == [2]
+    assert data["best"]["delta"]["round"] == 1
+    assert [each["round"] for each in data["overfitting"]["rounds"]] == [1]
+    assert any("verify-package" in gap for gap in data["gaps"])
 
 
 def test_a_stuck_run_of_one_family(run: Run) -> None:

@@ -142,7 +142,7 @@ def test_package_and_check_on_the_command_line(played: Run, tmp_path: Path) -> N
     assert call("package-run", played.files.path, "--out", target).stdout.endswith("4 branches\n")
     done = call("verify-package", target, "--no-evaluate")
     assert done.exit_code == 0
-    assert "Everything holds." in done.stdout
+    assert "The files agree with each other." in done.stdout
     assert json.loads(call("verify-package", target, "--no-evaluate", "--json").stdout)["ok"] is True
 
 

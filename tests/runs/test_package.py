@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import shutil
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from tiny_runs import CONFIG, changed, make_run, play
 
+from autoqec.commands import main
 from autoqec.errors import InputError
 from autoqec.runs import tar_archive as archive_module
 from autoqec.runs.experiment import Experiment
@@ -41,15 +44,16 @@ def test_a_package_holds_everything_and_needs_nothing_else(packed: Path, run: Ru
     result = check_package(tmp_path / "elsewhere.tar.gz", evaluate=False)
     assert result.is_good
     assert [(check.round, check.problems) for check in result.rounds] == [(1, []), (2, []), (3, [])]
-    with opened(tmp_path / "elsewhere.tar.gz") as (package, manifest, git):
-        assert sorted(path.name for path in package.run.iterdir())[:3] == [
+    with opened(tmp_path / "elsewhere.tar.gz") as package:
+        git = package.git
+        assert sorted(path.name for path in package.files.run.iterdir())[:3] == [
             "fork_graph.json",
             "history.json",
             "history.jsonl",
         ]
-        assert len(manifest.refs) == 4
+        assert len(package.manifest.refs) == 4
         assert git("fsck", "--full", "--strict").strip() == ""
-        folder = package.path
+        folder = package.files.path
     assert not folder.exists()
 
 
@@ -245,3 +249,181 @@ def test_two_runs_in_one_repository_are_packed_apart(
     play(other, "b", CONFIG)
     manifest = package_run(run, tmp_path / "p.tar.gz")
     assert all(run.run_id in ref for ref in manifest.refs)
+
+
+def _history(folder: Path) -> list[dict]:
+    return [json.loads(line) for line in (folder / "run" / "history.jsonl").read_text().splitlines()]
+
+
+def _write_history(folder: Path, rows: list[dict]) -> None:
+    (folder / "run" / "history.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (folder / "run" / "history.json").write_text(json.dumps(rows))
+
+
+@pytest.mark.parametrize("number", ["1/../../..", 1.0, True, -1, 0, 10**30, [1], float("inf")], ids=str)
+def test_a_round_is_a_number(packed: Path, tmp_path: Path, number: object) -> None:
+    def change(folder: Path) -> None:
+        rows = _history(folder)
+        _write_history(folder, [{**rows[0], "round": number}, *rows[1:]])
+
+    result = check_package(repacked(packed, tmp_path / "x.tar.gz", change))
+    assert result.outcome == "does not hold"
+    assert result.problems
+
+
+def _manifest(**changes: object) -> Callable[[Path], None]:
+    def change(folder: Path) -> None:
+        path = folder / "manifest.json"
+        path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"env": "../env.yaml"}, "neither a builtin"),
+        ({"env": "/etc/passwd"}, "neither a builtin"),
+        ({"env": "missing.yaml"}, "not in the package"),
+        ({"env": 3}, "env"),
+        ({"run_id": "../../x"}, "run id"),
+        ({"base_commit": "--upload-pack=x"}, "base_commit"),
+        ({"refs": {"refs/heads/../../x": "ab" * 20}}, "is not a branch of run"),
+        ({"refs": {"HEAD": "ab" * 20}}, "is not a branch of run"),
+        ({"refs": {}}, "is not base_commit"),
+        ({"autoqec_version": "\x1b[2J"}, "autoqec_version"),
+        ({"format": 2}, "reads 1"),
+        ({"more": 1}, "unknown key"),
+    ],
+    ids=str,
+)
+def test_names_in_a_manifest_lead_nowhere(packed: Path, tmp_path: Path, changes: dict, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        check_package(repacked(packed, tmp_path / "x.tar.gz", _manifest(**changes)))
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("run/round_\uff11/metrics.json", "nothing that a run leaves"),
+        ("run/Round_1/metrics.json", "look alike"),
+        ("run/in_flight/round_9.json", "nothing that a run leaves"),
+        ("run/.pareto.lock", "a name that no package has"),
+        ("other/file", "no part of a package"),
+    ],
+)
+def test_files_that_no_package_has(packed: Path, tmp_path: Path, name: str, said: str) -> None:
+    def change(folder: Path) -> None:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("{}")
+
+    with pytest.raises(InputError, match=said):
+        check_package(repacked(packed, tmp_path / "x.tar.gz", change))
+
+
+def _forged_row(folder: Path) -> list[dict]:
+    row = _history(folder)[0]
+    kept = {name: row[name] for name in ("round", "round_attempt_id", "branch", "commit_sha")}
+    claimed = {
+        "delta_vs_baseline_holdout": 0.01,
+        "delta_ci": [0.009, 0.011],
+        "flops_per_syndrome": 12,
+        "n_params": 3,
+    }
+    return [{**kept, **claimed, "paired_eval_bundle_id": "b", "verdict": "VERIFIED"}]
+
+
+def _write(name: str, content: Callable[[Path], object]) -> Callable[[Path], None]:
+    def change(folder: Path) -> None:
+        found = content(folder)
+        (folder / "run" / name).write_text(found if isinstance(found, str) else json.dumps(found))
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (_write("pareto.json", _forged_row), "which no report verifies"),
+        (_write("pareto_dominated.json", _forged_row), "which no report verifies"),
+        (_write("pareto_preview.json", _forged_row), "which no report verifies"),
+        (_write("pareto.json", lambda _: "[" * 100_000), "cannot be read"),
+        (_write("pareto.json", lambda _: [{"verdict": "SUSPICIOUS"}]), "pareto.json"),
+        (_write("candidate_pareto.json", _forged_row), "candidate_pareto.json is not"),
+        (_write("log.md", lambda _: "# State of the art"), "log.md is not"),
+        (_write("summary.md", lambda _: "# State of the art"), "summary.md is not"),
+        (_write("history.json", lambda _: []), "history.json is not history.jsonl"),
+        (_write("fork_graph.json", lambda _: {"nodes": []}), "fork_graph.json is not"),
+        (_write("notes/verification_report.json", lambda _: "{}"), "belongs to no round"),
+    ],
+    ids=lambda value: None if callable(value) else value[:24],
+)
+def test_what_does_not_follow_from_the_rounds_is_told(
+    packed: Path, tmp_path: Path, change: Callable[[Path], None], said: str
+) -> None:
+    def and_a_folder(folder: Path) -> None:
+        (folder / "run" / "notes").mkdir()
+        change(folder)
+
+    result = check_package(repacked(packed, tmp_path / "x.tar.gz", and_a_folder))
+    assert result.outcome == "does not hold"
+    assert any(said in problem for problem in result.problems), result.problems
+
+
+def test_a_verdict_needs_its_report_and_a_report_its_verdict(packed: Path, tmp_path: Path) -> None:
+    def change(folder: Path) -> None:
+        rows = _history(folder)
+        _write_history(folder, [{**rows[0], "verdict": "VERIFIED"}, *rows[1:]])
+
+    result = check_package(repacked(packed, tmp_path / "x.tar.gz", change))
+    assert result.rounds[0].problems == ["the history says VERIFIED, and the report is not there"]
+    assert result.outcome == "does not hold"
+
+
+def test_a_package_without_a_verified_round_proves_nothing(packed: Path, run: Run, tmp_path: Path) -> None:
+    assert check_package(packed).outcome == "proves nothing"
+    assert check_package(packed, evaluate=False).outcome == "only files checked"
+    done = CliRunner().invoke(main, ["verify-package", str(packed)])
+    assert (done.exit_code, "proves no gain" in done.output) == (3, True)
+    found = json.loads(CliRunner().invoke(main, ["verify-package", str(packed), "--json"]).output)
+    assert (found["ok"], found["outcome"]) == (False, "proves nothing")
+    done = CliRunner().invoke(main, ["verify-package", str(packed), "--no-evaluate"])
+    assert (done.exit_code, "No gain was measured here" in done.output) == (0, True)
+
+    def change(folder: Path) -> None:
+        _write_history(folder, [])
+        (folder / "run" / "fork_graph.json").unlink()
+
+    assert check_package(repacked(packed, tmp_path / "x.tar.gz", change)).outcome == "proves nothing"
+
+
+def test_an_environment_reads_no_file_outside_of_the_package(repository: Repository, tmp_path: Path) -> None:
+    folder = tmp_path / "envs"
+    folder.mkdir()
+    (folder / "m.dem").write_text("error(0.1) D0 L0\nerror(0.1) D0 D1\nerror(0.1) D1\n")
+    (folder / "env.yaml").write_text(
+        "name: tiny\ncode: {type: stim_circuit, source: m.dem}\nnoise: {type: custom_dem, p: [0.1]}\n"
+        "constraints: {target_p: 0.1}\nbaseline_decoders: [pymatching]\nclassical_backend: mwpm\n"
+    )
+    run = Run.create(tmp_path / "w", str(folder / "env.yaml"), repository, limits=Limits(min_free_gb=0.0))
+    play(run, "a", CONFIG)
+    package_run(run, tmp_path / "p.tar.gz")
+    for number, source in enumerate((str(folder / "m.dem"), "../../../m.dem", "..%2Fm.dem")):
+
+        def change(unpacked: Path, source: str = source) -> None:
+            path = unpacked / "env" / "env.yaml"
+            path.write_text(path.read_text().replace("m.dem", f"'{source}'"))
+
+        with pytest.raises(InputError, match="outside of the package"):
+            check_package(repacked(tmp_path / "p.tar.gz", tmp_path / f"{number}.tar.gz", change))
+
+
+def test_a_header_of_an_archive_is_not_read_beyond_bounds(tmp_path: Path) -> None:
+    header = tarfile.TarInfo("././@PaxHeader")
+    header.type, header.size = tarfile.XHDTYPE, 1 << 40
+    (tmp_path / "x.tar").write_bytes(header.tobuf(tarfile.PAX_FORMAT) + bytes(10240))
+    with pytest.raises(InputError):
+        unpack(tmp_path / "x.tar", tmp_path / "out")
+    os.mkfifo(tmp_path / "pipe.tar.gz")
+    with pytest.raises(InputError, match="not a regular file"):
+        unpack(tmp_path / "pipe.tar.gz", tmp_path / "out")

@@ -66,6 +66,8 @@ def as_dict(review: Review) -> dict[str, Any]:
                 "round": one.number,
                 "status": one.status,
                 "verdict": one.verdict,
+                "backed": None if one.report is None and one.not_backed is None else one.not_backed is None,
+                "not_backed": one.not_backed,
                 "family": one.family,
                 "hypothesis": one.hypothesis,
                 "delta_val": one.delta,
@@ -76,6 +78,8 @@ def as_dict(review: Review) -> dict[str, Any]:
             }
             for one in run.rounds
         ],
+        "backed": run.is_backed,
+        "not_backed": [each.to_dict() for each in run.front.unbacked],
         "statuses": review.statuses,
         "verdicts": review.verdicts,
         "hypervolume": {

@@ -10,12 +10,14 @@ from pydantic import ValidationError
 from autoqec.agents.accounting import Ledger
 from autoqec.decoders.dsl_schema import PredecoderDSL
 from autoqec.errors import AutoQECError, InputError
-from autoqec.eval.pareto import Archive, read_archive
+from autoqec.eval.pareto import Archive
+from autoqec.eval.report_store import written_report
 from autoqec.eval.schema import VerifyReport
 from autoqec.io.locks import is_held
 from autoqec.io.validate import validate_model
 from autoqec.layout import RoundDir, RunDir
 from autoqec.report.reading import Gaps, Row, history_of, json_of, number, quote, real, yaml_of
+from autoqec.runs.backing import ELSEWHERE, BackedFront, backed_front
 from autoqec.runs.history import FOLLOW_UPS, HistoryRow
 from autoqec.search.analyst import gains
 from autoqec.search.distance import config_of
@@ -26,12 +28,15 @@ Interval = tuple[float, float]
 
 @dataclass(frozen=True)
 class Reviewed:
-    """One round with its history row, or its metrics where it has none. usd: of its calls, None where nothing was recorded."""
+    """One round with its history row, or its metrics where it has none. report: the verifier's own on this very round, and no other.
+    not_backed: why the report that lies there, or that the row speaks of, is none. usd: of its calls, None where nothing was
+    recorded."""
 
     number: int
     row: Row
     dsl: PredecoderDSL | None
     report: VerifyReport | None
+    not_backed: str | None
     usd: float | None
 
     @property
@@ -46,6 +51,8 @@ class Reviewed:
     def verdict(self) -> str | None:
         """The verifier's, else the analyst's."""
         verdict = self.report.verdict if self.report is not None else self.row.get("verdict")
+        if self.report is None and verdict == "VERIFIED":
+            return "not backed"
         return None if verdict is None else quote(verdict, 40)
 
     @property
@@ -103,9 +110,18 @@ class RunRecord:
     path: Path
     rounds: tuple[Reviewed, ...]
     unrecorded: tuple[int, ...]
-    archive: Archive
+    front: BackedFront
     spent_usd: float | None
     gaps: tuple[str, ...]
+
+    @property
+    def archive(self) -> Archive:
+        """The rows of the front that are backed."""
+        return self.front.archive
+
+    @property
+    def is_backed(self) -> bool:
+        return self.front.is_whole and all(one.not_backed is None for one in self.rounds)
 
 
 def read_run(folder: Path) -> RunRecord:
@@ -138,7 +154,7 @@ def read_run(folder: Path) -> RunRecord:
         path=folder,
         rounds=tuple(rounds),
         unrecorded=tuple(lost),
-        archive=_archive(folder, gaps),
+        front=_front(folder, gaps),
         spent_usd=_spent(ledger, rounds, gaps),
         gaps=tuple(dict.fromkeys(gaps)),
     )
@@ -161,17 +177,25 @@ def _round(files: RoundDir, n: int, row: Row, ledger: Ledger | None, gaps: Gaps)
             dsl = PredecoderDSL.model_validate(config)
         except ValidationError:
             dsl = None  # a round that was refused: its row says so
-    report = None
-    if (data := json_of(files.report, own, needed=False)) is not None:
+    report = not_backed = None
+    if json_of(files.report, own, needed=False) is not None or row.get("verdict") == "VERIFIED":
         try:
-            report = validate_model(data, VerifyReport, where=files.report.name)
+            report = _report(files, row)
         except AutoQECError as error:
-            own.append(f"{files.report.name} is not a verification report: {quote(error)}")
+            not_backed = quote(error.what)
+            own.append(f"not backed by a report of the verifier here: {not_backed} ({ELSEWHERE})")
     gaps += [f"round {n}: {gap}" for gap in own]
     usd = real(row.get("cost_usd"))
     if usd is None and ledger is not None:
         usd = _total(ledger, n)
-    return Reviewed(n, row, dsl, report, usd)
+    return Reviewed(n, row, dsl, report, not_backed, usd)
+
+
+def _report(files: RoundDir, row: Row) -> VerifyReport:
+    report = written_report(files.path)
+    if (report.branch, report.commit_sha) != (row.get("branch"), row.get("commit_sha")):
+        raise InputError("is about another commit", where=files.report.name)
+    return report
 
 
 def _total(ledger: Ledger, n: int | None) -> float | None:
@@ -191,9 +215,12 @@ def _spent(ledger: Ledger | None, rounds: list[Reviewed], gaps: Gaps) -> float |
     return sum(known) if known else None
 
 
-def _archive(folder: Path, gaps: Gaps) -> Archive:
+def _front(folder: Path, gaps: Gaps) -> BackedFront:
     try:
-        return read_archive(folder)
-    except InputError as error:
+        found = backed_front(folder)
+    except AutoQECError as error:
         gaps.append(f"the front cannot be read: {quote(error)}")
-        return Archive()
+        return BackedFront(Archive())
+    if found.remark is not None:
+        gaps.append(found.remark)
+    return found

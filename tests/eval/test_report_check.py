@@ -1,0 +1,89 @@
+"""Claims against fresh shots: honest ones hardly ever contradict them, and inflated ones do."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from autoqec.eval.paired_row import paired_row
+from autoqec.eval.report_check import FALSE_ALARM, disagreements
+from autoqec.eval.schema import BaselineRow, CostCensus, VerifyReport
+from autoqec.stats.sequential import confirm, confirmation_alpha
+from autoqec.stats.table import PairedTable
+
+P, LEVEL = 0.01, 0.95
+
+
+def _report(table: PairedTable, **facts: object) -> VerifyReport:
+    row = paired_row(table, p=P, baseline="pymatching", level=LEVEL, us_model=1.0, us_backend=1.0)
+    given: dict[str, object] = {
+        "verdict": "VERIFIED",
+        "ler_holdout": row.ler_candidate,
+        "ler_holdout_ci": row.ler_candidate_ci,
+        "delta_ler_holdout": row.delta,
+        "ler_shuffled": 0.1,
+        "ablation_sanity_ok": True,
+        "holdout_seeds_used": [9000],
+        "seed_leakage_check_ok": True,
+        "notes": "",
+        "reference_p": P,
+        "interval_level": LEVEL,
+        "shots": row.shots,
+        "per_p": [row],
+        "cost": CostCensus(flops_per_syndrome=1000, n_params=10, n_bytes=40),
+    }
+    return VerifyReport(**{**given, **facts})  # type: ignore[arg-type]
+
+
+def _sampled(rng: np.random.Generator, shots: int, b: float, c: float, both: float) -> PairedTable:
+    counts = rng.multinomial(shots, [b, c, both, 1 - b - c - both])
+    return PairedTable(shots, *map(int, counts[:3]))
+
+
+@pytest.mark.parametrize(
+    ("b", "c"), [(0.030, 0.020), (0.0255, 0.022)], ids=["clear gain", "gain at the limit"]
+)
+def test_honest_claims_contradict_fresh_shots_less_than_once_in_a_thousand(b: float, c: float) -> None:
+    """The claim stopped where it was significant, and is there only if it was: both make it too large on average."""
+    rng = np.random.default_rng(7)
+    alarms = claims = 0
+    for _ in range(3000):
+        found = confirm(
+            lambda n: _sampled(rng, n, b, c, 0.05),
+            min_shots=10_000,
+            max_shots=50_000,
+            alpha_gain=confirmation_alpha(20),
+        )
+        if found.decision == "gain":
+            claims += 1
+            fresh = _sampled(rng, 200_000, b, c, 0.05)
+            alarms += bool(disagreements(_report(found.table), _report(fresh), comparisons=3))
+    assert claims > 300
+    assert alarms <= max(1, 3 * FALSE_ALARM * claims)
+
+
+def test_what_is_inflated_is_told() -> None:
+    fresh = _report(PairedTable(100_000, 3000, 2000, 5000))
+    assert disagreements(_report(PairedTable(10_000, 310, 190, 510)), fresh, comparisons=3) == []
+    (gain, *_) = disagreements(_report(PairedTable(10_000, 700, 200, 500)), fresh, comparisons=3)
+    assert gain == "claims a gain of 0.05 at p = 0.01, and 0.01 is measured"
+    found = disagreements(_report(PairedTable(10_000, 310, 190, 2500)), fresh, comparisons=3)
+    assert [line.split(" of ")[0] for line in found] == ["claims a LER", "claims a baseline LER"]
+    cheap = CostCensus(flops_per_syndrome=12, n_params=3, n_bytes=12)
+    found = disagreements(_report(PairedTable(10_000, 310, 190, 510), cost=cheap), fresh, comparisons=3)
+    assert found == [
+        "claims 12 flops_per_syndrome, and 1000 are counted",
+        "claims 3 n_params, and 10 are counted",
+    ]
+
+
+def test_gains_over_other_decoders_are_compared_by_their_shots() -> None:
+    def other(delta: float, shots: int) -> BaselineRow:
+        ends = (delta - 0.001, delta + 0.001)
+        return BaselineRow(p=P, name="belief_matching", shots=shots, ler=0.07, delta=delta, delta_ci=ends)
+
+    table = PairedTable(100_000, 3000, 2000, 5000)
+    fresh = _report(table, baselines=[other(0.0, 100_000)])
+    for claimed, shots, is_apart in ((0.002, 100_000, False), (0.02, 100_000, True), (0.008, 5_000, False)):
+        claim = _report(table, baselines=[other(claimed, shots)])
+        assert bool(disagreements(claim, fresh, comparisons=4)) == is_apart
