@@ -10,23 +10,31 @@ from __future__ import annotations
 import errno
 import json
 import os
+import stat
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
+
+from pydantic import BaseModel
 
 from autoqec.errors import AutoQECError, InputError
 from autoqec.io import atomic
 from autoqec.io.crash_points import crash_point
 from autoqec.io.locks import locked
+from autoqec.io.validate import validate_model
 
 Row = dict[str, Any]
 
 
 class JsonLines:
-    """One file of rows. Reading again parses only what was appended since."""
+    """One file of rows. Reading again parses only what was appended since.
 
-    def __init__(self, path: Path) -> None:
+    model: what readers of the rows rely on; a row that breaks it is refused. Keys that it does not know are kept.
+    """
+
+    def __init__(self, path: Path, model: type[BaseModel] | None = None) -> None:
         self.path = path
+        self._model = model
         self._lock = path.with_name(f".{path.name}.lock")
         self._rows: list[Row] = []
         self._parsed = 0
@@ -34,6 +42,7 @@ class JsonLines:
     def rows(self) -> list[Row]:
         """All whole rows. Needs no lock: a line that is being written is not a row yet."""
         try:
+            self._check_regular()
             with self.path.open("rb") as file:
                 if file.seek(0, os.SEEK_END) < self._parsed:  # another file took its place
                     self._rows, self._parsed = [], 0
@@ -42,11 +51,17 @@ class JsonLines:
         except FileNotFoundError:
             self._rows, self._parsed = [], 0
             return []
+        except OSError as error:
+            raise InputError(f"cannot be read: {error.strerror}", where=str(self.path)) from None
         whole = data[: data.rfind(b"\n") + 1]
         for line in whole.split(b"\n")[:-1]:
             self._rows.append(self._parse(line))
             self._parsed += len(line) + 1
         return list(self._rows)
+
+    def _check_regular(self) -> None:
+        if not stat.S_ISREG(self.path.stat().st_mode):  # a pipe would be waited for
+            raise InputError("is not a regular file", where=str(self.path), hint="move it away")
 
     def append(self, row: Row, *, unless: Callable[[Sequence[Row]], bool] | None = None) -> bool:
         """Writes one row, unless the rows before it say otherwise; says whether it did.
@@ -118,7 +133,7 @@ class JsonLines:
     def _parse(self, line: bytes) -> Row:
         try:
             row = json.loads(line, parse_constant=_no_constant)
-        except ValueError:
+        except (ValueError, RecursionError):
             row = None
         if not isinstance(row, dict):
             raise InputError(
@@ -126,6 +141,8 @@ class JsonLines:
                 where=str(self.path),
                 hint="restore the file from a backup: a crash can damage its last line only",
             )
+        if self._model is not None:
+            validate_model(row, self._model, where=f"{self.path}: row {len(self._rows) + 1}")
         return row
 
 
