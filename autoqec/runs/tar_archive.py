@@ -6,9 +6,12 @@ import gzip
 import io
 import tarfile
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path, PurePosixPath
+from typing import BinaryIO
 
 from autoqec.errors import InputError
+from autoqec.io.untrusted_file import open_regular
 
 MAX_MEMBERS = 100_000
 MAX_BYTES = 16 << 30
@@ -40,8 +43,7 @@ def unpack(archive: Path | bytes, folder: Path) -> None:
     total = 0
     seen: set[str] = set()
     try:
-        source = io.BytesIO(archive) if isinstance(archive, bytes) else archive.open("rb")
-        with source, tarfile.open(fileobj=source, mode="r|*") as tar:
+        with _source(archive) as source, tarfile.open(fileobj=source, mode="r|*") as tar:
             for entry in tar:
                 path = PurePosixPath(entry.name)
                 if entry.type in (tarfile.XGLTYPE, tarfile.XHDTYPE):
@@ -63,6 +65,10 @@ def unpack(archive: Path | bytes, folder: Path) -> None:
                 _write(tar, entry, folder / path)
     except (tarfile.TarError, EOFError, OSError, gzip.BadGzipFile) as error:
         raise InputError(f"cannot be read: {error}", where=where) from error
+
+
+def _source(archive: Path | bytes) -> AbstractContextManager[BinaryIO]:
+    return io.BytesIO(archive) if isinstance(archive, bytes) else open_regular(archive, links=True)
 
 
 def _write(tar: tarfile.TarFile, entry: tarfile.TarInfo, target: Path) -> None:
