@@ -10,7 +10,9 @@ import re
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from autoqec.errors import AutoQECError
 from autoqec.io.hashing import sha256_json
@@ -28,6 +30,22 @@ def family_of(round_dir: Path) -> str:
     return str(path.parent if _RUN_ID.fullmatch(path.parent.name) else path)
 
 
+class _Row(BaseModel):
+    """What is read of a row again. An opening says what it may spend."""
+
+    model_config = ConfigDict(extra="allow", allow_inf_nan=False)
+
+    event: str
+    previous: str
+    alpha: float = Field(default=0.0, ge=0.0)
+
+    @model_validator(mode="after")
+    def _spends(self) -> Self:
+        if self.event == "opened" and "alpha" not in self.model_fields_set:
+            raise ValueError("an opened bundle without its alpha")
+        return self
+
+
 class Share(NamedTuple):
     """before: confirmations before this one, None for shots on which nothing is confirmed. alpha: what it may spend, 0 where
     the plan is used up."""
@@ -42,7 +60,7 @@ class Ledger:
 
     def rows(self) -> list[dict[str, Any]]:
         """All rows; an error if one was changed or taken out."""
-        rows = JsonLines(self.home.ledger).rows()
+        rows = JsonLines(self.home.ledger, _Row).rows()
         previous = ""
         for number, row in enumerate(rows, start=1):
             if row.get("previous") != previous:
@@ -59,7 +77,7 @@ class Ledger:
         judged = [
             row
             for row in self.rows()
-            if row["event"] == "judged" and (row["checkpoint"], row["bundle"]) == (checkpoint, bundle)
+            if row["event"] == "judged" and (row.get("checkpoint"), row.get("bundle")) == (checkpoint, bundle)
         ]
         return str(judged[-1]["verdict"]) if judged else None
 
@@ -105,7 +123,7 @@ def _spent(rows: list[dict[str, Any]], family: str, checkpoint: str) -> tuple[in
         row["alpha"]
         for row in rows
         if row["event"] == "opened"
-        and row["kind"] == "confirm"
-        and (row["family"] == family or row["checkpoint"] == checkpoint)
+        and row.get("kind") == "confirm"
+        and (row.get("family") == family or row.get("checkpoint") == checkpoint)
     ]
     return len(alphas), sum(alphas)

@@ -19,6 +19,7 @@ from autoqec.errors import InputError
 from autoqec.eval.front_schema import ParetoRow, row_of
 from autoqec.io import atomic
 from autoqec.io.locks import locked
+from autoqec.io.strict_yaml import read_json
 from autoqec.io.validate import validate_model
 from autoqec.layout import RunDir
 from autoqec.stats.pareto import REFERENCE, Reference, dominates, non_dominated, volume
@@ -39,6 +40,8 @@ __all__ = [
 ]
 
 PREVIEW_ROWS = 5
+_MAX_BYTES = 64 << 20
+_MAX_VALUES = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -190,12 +193,9 @@ def _write(path: Path, rows: Sequence[ParetoRow]) -> None:
 
 
 def _read(path: Path) -> list[ParetoRow]:
-    try:
-        data = json.loads(path.read_text())
-    except FileNotFoundError:
+    if not path.exists():
         return []
-    except (OSError, ValueError) as error:
-        raise InputError(f"cannot be read: {error}", where=str(path)) from None
+    data = read_json(path, limit=_MAX_BYTES, links=True, nodes=_MAX_VALUES)
     if not isinstance(data, list):
         raise InputError("is not a list of rows", where=str(path))
     return [validate_model(row, ParetoRow, where=f"{path}[{i}]") for i, row in enumerate(data)]
