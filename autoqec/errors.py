@@ -16,6 +16,21 @@ from typing import Any
 ERROR_JSON = "AUTOQEC_ERROR_JSON"
 """Environment variable for programs that start the command line: "1" makes an error one line of JSON on stderr."""
 
+_LONGEST = 3_000
+"""Characters of each part of an error: what is quoted of the input may be of any length."""
+
+
+def _shown(text: str, longest: int) -> str:
+    """As it can be printed anywhere. Further lines are indented, so that none passes for an error or a hint of its own."""
+    if len(text) > longest:
+        text = f"{text[: longest - 100]} ... {text[-80:]}"
+    lines = (line.strip() for line in text.splitlines())
+    return "\n  ".join("".join(map(_printable, line)) for line in lines if line)
+
+
+def _printable(character: str) -> str:
+    return character if character.isprintable() or character == "\t" else ascii(character)[1:-1]
+
 
 class AutoQECError(Exception):
     """Base of all errors that a user is meant to read; the CLI prints it without a traceback.
@@ -29,10 +44,10 @@ class AutoQECError(Exception):
     exit_code = 1
 
     def __init__(self, what: str, *, where: str | None = None, hint: str | None = None) -> None:
-        self.what = what
-        self.where = where
-        self.hint = hint
-        super().__init__(what, where, hint)
+        self.what = _shown(what, _LONGEST)
+        self.where = None if where is None else _shown(where, _LONGEST).replace("\n  ", "\\n")
+        self.hint = None if hint is None else _shown(hint, _LONGEST)
+        super().__init__(self.what, self.where, self.hint)
 
     def to_dict(self) -> dict[str, Any]:
         return {

@@ -11,11 +11,13 @@ A reservation that was never settled (its process was killed) counts in full: th
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Literal
 from uuid import uuid4
+
+from pydantic import BaseModel, ConfigDict, Field
 
 from autoqec.agents.failures import RoleFailure
 from autoqec.agents.prices import Usage, nano_of, usd_of
@@ -69,12 +71,23 @@ class Reservation:
     nano: int
 
 
+class _LedgerRow(BaseModel):
+    model_config = ConfigDict(extra="allow", allow_inf_nan=False)
+
+    event: Literal["reserve", "settle"]
+    call: str
+    nano_usd: int = Field(ge=0)
+    round: int | None = None
+    role: str | None = None
+    tokens: dict[str, int] | None = None
+
+
 class Ledger:
     """The accounts of one run."""
 
     def __init__(self, path: Path, caps: Caps | None = None) -> None:
         self.caps = caps or Caps()
-        self._lines = JsonLines(path)
+        self._lines = JsonLines(path, _LedgerRow)
         self._lock = path.with_name(f".{path.name}.reserve.lock")
 
     def reserve(
@@ -124,11 +137,13 @@ class Ledger:
         spent = in_flight = calls = 0
         usage = Usage()
         for call, row in opened.items():
-            if (round is not None and row["round"] != round) or (role is not None and row["role"] != role):
+            if (round is not None and row.get("round") != round) or (
+                role is not None and row.get("role") != role
+            ):
                 continue
             if call in settled:
                 spent += settled[call]["nano_usd"]
-                usage += Usage(**(settled[call]["tokens"] or {}))
+                usage += Usage(**_known(settled[call].get("tokens") or {}))
                 calls += 1
             else:
                 in_flight += row["nano_usd"]
@@ -152,3 +167,8 @@ class Ledger:
             "calls": total.calls,
             "tokens": asdict(total.usage),
         }
+
+
+def _known(tokens: dict[str, int]) -> dict[str, int]:
+    """Without kinds of tokens that another version counts."""
+    return {each.name: tokens[each.name] for each in fields(Usage) if each.name in tokens}

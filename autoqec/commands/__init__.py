@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import io
 import json
 import os
 import signal
@@ -86,13 +87,30 @@ class _LazyGroup(click.Group):
     def main(self, *args: Any, **kwargs: Any) -> NoReturn:
         kwargs.setdefault("prog_name", "autoqec")  # whichever of its three names it was started by
         _end_in_order()
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(errors="backslashreplace")  # names of files need not be characters
         try:
             super().main(*args, **kwargs)
         except AutoQECError as error:
-            as_json = os.environ.get(ERROR_JSON) == "1"
-            click.echo(json.dumps(error.to_dict()) if as_json else f"error: {error}", err=True)
-            sys.exit(error.exit_code)
+            _fail(error)
+        except OSError as error:  # the disk, or what somebody did to a file meanwhile
+            place = None if error.filename is None else str(error.filename)
+            _fail(
+                AutoQECError(
+                    error.strerror or str(error), where=place, hint="see to it, and run the command again"
+                )
+            )
+        except (MemoryError, RuntimeError) as error:
+            if not isinstance(error, MemoryError) and "allocate memory" not in str(error):  # as torch says it
+                raise
+            _fail(AutoQECError("out of memory", hint="use a smaller model, or a machine with more memory"))
         sys.exit(0)
+
+
+def _fail(error: AutoQECError) -> NoReturn:
+    as_json = os.environ.get(ERROR_JSON) == "1"
+    click.echo(json.dumps(error.to_dict()) if as_json else f"error: {error}", err=True)
+    sys.exit(error.exit_code)
 
 
 def _end_in_order() -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
+from autoqec.commands.options import Count, Number, OutFile
 from autoqec.envs.schema import CodeSpec, ConstraintsSpec, EnvSpec, NoiseSpec
 from autoqec.errors import AutoQECError, InputError
 
@@ -26,18 +27,16 @@ _BASELINES = {"mwpm": ("pymatching", "pymatching_correlated", "belief_matching")
 
 
 @click.command()
-@click.option(
-    "--out", required=True, type=click.Path(dir_okay=False, path_type=Path), help="The YAML file to write."
-)
+@click.option("--out", required=True, type=OutFile(), help="The YAML file to write.")
 @click.option("--name", help="Name of the environment. Default: the file's name.")
 @click.option("--code-type", type=click.Choice(CODE_TYPES))
 @click.option("--source", help="A file, relative to the YAML, or a builtin code such as bb72.")
 @click.option(
-    "--readout-rounds", type=click.IntRange(min=1), help="Rounds of readout, for codes given by their checks."
+    "--readout-rounds", type=Count(min=1), help="Rounds of readout, for codes given by their checks."
 )
 @click.option("--noise-type", type=click.Choice(NOISE_TYPES))
 @click.option("--p", "p_text", help="Comma-separated physical error rates.")
-@click.option("--eta", type=float, help="Bias of biased noise.")
+@click.option("--eta", type=Number(), help="Bias of biased noise.")
 @click.option("--dem", help="The .dem file of a custom_dem.")
 @click.option("--level", type=click.Choice(("code_capacity", "phenomenological", "circuit")))
 @click.option("--x-z-decoding", type=click.Choice(("circuit", "x_only")))
@@ -45,10 +44,10 @@ _BASELINES = {"mwpm": ("pymatching", "pymatching_correlated", "belief_matching")
     "--backend", type=click.Choice(BACKENDS), help="Default: mwpm where the noise is graph-like, else osd."
 )
 @click.option("--baselines", help="Comma-separated baseline decoders.")
-@click.option("--flops-budget", type=click.IntRange(min=1))
-@click.option("--param-budget", type=click.IntRange(min=1))
-@click.option("--target-ler", type=float)
-@click.option("--target-p", type=float)
+@click.option("--flops-budget", type=Count(min=1))
+@click.option("--param-budget", type=Count(min=1))
+@click.option("--target-ler", type=Number())
+@click.option("--target-p", type=Number())
 @click.option("--no-input", is_flag=True, help="Never prompt: what has no flag takes its default.")
 @click.option("--force", is_flag=True, help="Overwrite the file if it exists.")
 def command(out: Path, no_input: bool, force: bool, **flags: Any) -> None:
@@ -66,8 +65,6 @@ def command(out: Path, no_input: bool, force: bool, **flags: Any) -> None:
         raise InputError(
             f"{out} exists", where="--out", hint="choose another name, or overwrite it with --force"
         )
-    if not out.parent.is_dir():
-        raise InputError(f"folder {out.parent} does not exist", where="--out", hint="make it first")
     root = out.resolve().parent
     composed = _Composer(flags, root, ask=not no_input).compose(default_name=out.stem)
     env = Environment(composed, root=root, origin=str(out))
@@ -157,7 +154,8 @@ class _Composer:
                 return parse(given)
             except ValueError as error:
                 raise InputError(
-                    f"{given!r}: {error}", where=f"--{flag.removesuffix('_text').replace('_', '-')}"
+                    f"{str(given)[:80]!r}: {str(error)[:200]}",
+                    where=f"--{flag.removesuffix('_text').replace('_', '-')}",
                 ) from error
 
         def checked(text: str) -> Any:

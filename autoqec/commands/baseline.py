@@ -7,9 +7,9 @@ from pathlib import Path
 
 import click
 
+from autoqec.commands.options import Count, Number, OutFile
 from autoqec.commands.output import print_json, print_table
 from autoqec.commands.progress import shots_progress
-from autoqec.errors import InputError
 
 EXIT_INTERRUPTED = 130
 
@@ -17,21 +17,19 @@ EXIT_INTERRUPTED = 130
 @click.command()
 @click.argument("env")
 @click.option(
-    "--p", "ps", type=float, multiple=True, help="Only this p (repeatable). Default: the whole sweep."
+    "--p", "ps", type=Number(), multiple=True, help="Only this p (repeatable). Default: the whole sweep."
 )
-@click.option("--shots", type=click.IntRange(min=0), default=20_000, show_default=True, help="Shots per p.")
+@click.option("--shots", type=Count(min=0), default=20_000, show_default=True, help="Shots per p.")
 @click.option(
     "--decoders", help="Comma-separated names, e.g. pymatching,bposd-10. Default: the environment's."
 )
-@click.option("--workers", type=click.IntRange(min=1), help="Worker processes. Default: one per core.")
+@click.option("--workers", type=Count(min=1), help="Worker processes. Default: one per core.")
 @click.option("--fresh", is_flag=True, help="Neither reuse nor keep earlier shots of the same decoders.")
-@click.option(
-    "--csv", "csv_path", type=click.Path(dir_okay=False, path_type=Path), help="Write a sinter CSV."
-)
+@click.option("--csv", "csv_path", type=OutFile(), help="Write a sinter CSV.")
 @click.option(
     "--plot",
     "plot_path",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=OutFile(),
     help="Write LER over p, e.g. ler.png.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
@@ -58,9 +56,6 @@ def command(
     from autoqec.envs.load import load_env
     from autoqec.io import atomic
 
-    for path in (csv_path, plot_path):
-        if path is not None and not path.parent.is_dir():
-            raise InputError(f"folder {path.parent} does not exist", where=str(path), hint="make it first")
     environment = load_env(env)
     spec = environment.spec
     plain = plain_backend(environment)
@@ -69,7 +64,7 @@ def command(
     chosen = choose([name.strip() for name in names], spec.eval_protocol.osd_orders_reported, where=where)
     chosen = [plain, *(c for c in chosen if c != plain)]
     sweep = list(ps) or spec.noise.p
-    _check_sweep(sweep, environment)
+    environment.check_sweep(sweep, where="--p")
     reasons = {c.name: unavailable(c, environment.problem(sweep[0])) for c in chosen}
     able = [c for c in chosen if reasons[c.name] is None]
     missing = {name: reason for name, reason in reasons.items() if reason is not None}
@@ -118,19 +113,6 @@ def command(
             "Interrupted: this is what was done so far; run the same command again to resume.", err=True
         )
         sys.exit(EXIT_INTERRUPTED)
-
-
-def _check_sweep(sweep: list[float], environment: object) -> None:
-    for p in sweep:
-        if not 0 < p <= 0.5:
-            raise InputError(f"{p} is not a physical error rate", where="--p", hint="give 0 < p <= 0.5")
-    spec = environment.spec  # type: ignore[attr-defined]
-    if environment.source.is_noisy and sweep != spec.noise.p:  # type: ignore[attr-defined]
-        raise InputError(
-            f"{spec.name} carries its own noise, so p = {sweep} cannot act on it",
-            where="--p",
-            hint=f"leave --p out; its results are labelled p = {spec.noise.p[0]}",
-        )
 
 
 def _print_rows(name: str, plain: str, level: float, table: list[dict[str, object]]) -> None:

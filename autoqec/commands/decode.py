@@ -10,21 +10,32 @@ from typing import Any
 
 import click
 
+from autoqec.commands.options import AnyPath, OutFile
 from autoqec.errors import InputError
 
 FORMATS = ("01", "b8", "r8", "hits", "dets", "ptb64")
 
 
 @click.command()
+@click.option("--dem", "dem_path", required=True, type=AnyPath(), help="Detector error model (.dem).")
 @click.option(
-    "--dem", "dem_path", required=True, type=click.Path(path_type=Path), help="Detector error model (.dem)."
+    "--in",
+    "in_path",
+    required=True,
+    type=AnyPath(allow_dash=True),
+    help="Detection events; - for standard input.",
 )
-@click.option("--in", "in_path", required=True, help="Detection events; - for standard input.")
 @click.option("--in-format", type=click.Choice(FORMATS), default="01", show_default=True)
 @click.option(
     "--decoder", "decoder_name", required=True, help="A baseline decoder, e.g. belief_matching or bposd-10."
 )
-@click.option("--out", "out_path", required=True, help="Predicted observables; - for standard output.")
+@click.option(
+    "--out",
+    "out_path",
+    required=True,
+    type=OutFile(allow_dash=True),
+    help="Predicted observables; - for standard output.",
+)
 @click.option("--out-format", type=click.Choice(FORMATS), default="01", show_default=True)
 @click.option(
     "--in-includes-observables",
@@ -33,10 +44,10 @@ FORMATS = ("01", "b8", "r8", "hits", "dets", "ptb64")
 )
 def command(
     dem_path: Path,
-    in_path: str,
+    in_path: Path,
     in_format: str,
     decoder_name: str,
-    out_path: str,
+    out_path: Path,
     out_format: str,
     in_includes_observables: bool,
 ) -> None:
@@ -65,33 +76,39 @@ def command(
             format=out_format,
             num_observables=dem.num_observables,
         )
-        if out_path == "-":
+        if str(out_path) == "-":
             sys.stdout.buffer.write(scratch.read_bytes())
             sys.stdout.buffer.flush()
         else:
             from autoqec.io import atomic
 
-            atomic.write_bytes(Path(out_path), scratch.read_bytes())
+            atomic.write_bytes(out_path, scratch.read_bytes())
     if in_includes_observables and expects_observables:
         wrong = int((predictions != actual).any(axis=1).sum())
         click.echo(f"{wrong} failures in {len(predictions)} shots", err=True)
 
 
-def _read(path: str, form: str, n_detectors: int, n_observables: int) -> Any:
+def _read(path: Path, form: str, n_detectors: int, n_observables: int) -> Any:
     import stim
 
+    from autoqec.envs.files import first_line
+    from autoqec.envs.stim_text import STIM_ERRORS
+
     with tempfile.TemporaryDirectory() as folder:
-        source = Path(path)
-        if path == "-":
-            source = Path(folder) / "shots"
+        source = Path(folder) / "shots"
+        if str(path) == "-":
             with source.open("wb") as file:
                 shutil.copyfileobj(sys.stdin.buffer, file)
-        elif not source.is_file():
+        elif path.is_file():
+            source.symlink_to(path.resolve())  # whose name Stim may be unable to take
+        else:
             raise InputError(
-                f"file {path} does not exist",
+                f"{path} is not a regular file" if path.exists() else f"file {path} does not exist",
                 where="--in",
                 hint="give recorded shots, or - for standard input",
             )
+        if form in ("hits", "dets"):
+            _check_hits(source, form, path)
         try:
             return stim.read_shot_data_file(
                 path=source,
@@ -101,11 +118,25 @@ def _read(path: str, form: str, n_detectors: int, n_observables: int) -> Any:
                 separate_observables=n_observables > 0,
                 bit_packed=True,
             )
-        except ValueError as error:
+        except STIM_ERRORS as error:
             raise InputError(
                 f"not {form} shots of {n_detectors} detectors"
                 + (f" and {n_observables} observables" if n_observables else "")
-                + f": {str(error).strip().splitlines()[0]}",
+                + f": {first_line(error)}",
                 where=f"--in {path}",
                 hint="check --in-format, and that the shots come from this very model",
-            ) from error
+            ) from None
+
+
+def _check_hits(source: Path, form: str, path: Path) -> None:
+    """A detector that a shot names twice is refused: Stim takes it for none in one format and for one in the other."""
+    between = b"," if form == "hits" else None
+    with source.open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            hits = line.strip().split(between)
+            if len(set(hits)) != len(hits):
+                raise InputError(
+                    f"line {number} names a detector or observable twice",
+                    where=f"--in {path}",
+                    hint="a shot lists each that fired once",
+                )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from autoqec.commands.options import AnyPath, OutFile
 from autoqec.commands.output import print_json, print_table
 from autoqec.errors import InputError
 
@@ -15,13 +16,13 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("folder", metavar="ROUND_DIR|RUN_DIR", type=click.Path(path_type=Path))
+@click.argument("folder", metavar="ROUND_DIR|RUN_DIR", type=AnyPath())
 @click.option(
     "--env", "env_name", help="Builtin name or YAML file, for a round that does not name its environment."
 )
 @click.option(
     "--out",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=OutFile(),
     help="Write the suggested config of a round there. The file must not exist.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
@@ -59,9 +60,8 @@ def _write(path: Path, patch: Patch) -> None:
     from autoqec.io import atomic
     from autoqec.io.strict_yaml import dump_yaml
 
-    if path.exists() or not path.parent.is_dir():
-        problem = "already exists" if path.exists() else f"folder {path.parent} does not exist"
-        raise InputError(problem, where=str(path), hint="choose a new file in a folder that exists")
+    if path.exists():
+        raise InputError("already exists", where=str(path), hint="choose a new file")
     atomic.write_text(path, dump_yaml(patch.config))
 
 

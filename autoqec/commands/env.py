@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from autoqec.commands.options import Number, OutFile
 from autoqec.commands.output import print_json, print_table
 from autoqec.errors import InputError
 
@@ -50,23 +51,25 @@ def list_envs(as_json: bool) -> None:
 @command.command()
 @click.argument("env")
 @click.option(
-    "--p", "ps", type=float, multiple=True, help="Only this p (repeatable); default: the whole sweep."
+    "--p", "ps", type=Number(), multiple=True, help="Only this p (repeatable); default: the whole sweep."
 )
 @click.option(
     "--diagram",
-    type=click.Path(dir_okay=False),
+    type=OutFile(),
     help="Also write Stim's diagram: .svg (timeline) or .html (3d).",
 )
 @_as_json
-def show(env: str, ps: tuple[float, ...], diagram: str | None, as_json: bool) -> None:
+def show(env: str, ps: tuple[float, ...], diagram: Path | None, as_json: bool) -> None:
     """Show an environment: its code, and the decoding problem at each p. ENV is a builtin name or a YAML file."""
     from autoqec.envs.load import load_env
     from autoqec.envs.summary import environment_summary
 
     environment = load_env(env)
+    if ps:
+        environment.check_sweep(ps, where="--p")
     summary = environment_summary(environment, list(ps) or None)
     if diagram is not None:
-        _write_diagram(environment, summary["problems"][0]["p"], Path(diagram))
+        _write_diagram(environment, summary["problems"][0]["p"], diagram)
     if as_json:
         print_json(summary)
         return
@@ -162,7 +165,4 @@ def _write_diagram(environment: Any, p: float, path: Path) -> None:
             where="--diagram",
             hint="draw its matching graph with stim diagram --type match-graph-svg",
         )
-    try:
-        atomic.write_text(path, str(circuit.diagram(kinds[path.suffix])))
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror}", where="--diagram") from error
+    atomic.write_text(path, str(circuit.diagram(kinds[path.suffix])))

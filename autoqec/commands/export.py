@@ -6,20 +6,21 @@ from pathlib import Path
 
 import click
 
+from autoqec.commands.options import AnyPath, OutFile
 from autoqec.errors import InputError
 
 
 @click.command()
-@click.argument("round_dir", type=click.Path(path_type=Path))
+@click.argument("round_dir", type=AnyPath())
 @click.option("--env", "env_name", required=True, help="The environment the round was trained on.")
 @click.option(
     "--onnx",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=OutFile(),
     help="Write an ONNX model: syndrome -> forward's output.",
 )
 @click.option(
     "--safetensors",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=OutFile(),
     help="Write weights, with the description as metadata.",
 )
 def command(round_dir: Path, env_name: str, onnx: Path | None, safetensors: Path | None) -> None:

@@ -6,13 +6,14 @@ from pathlib import Path
 
 import click
 
+from autoqec.commands.options import OutFolder
 from autoqec.commands.output import print_json
 
 
 @click.command()
 @click.option(
     "--dest",
-    type=click.Path(path_type=Path),
+    type=OutFolder(),
     default=Path(),
     help="The project. Default: the current folder.",
 )

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from autoqec.commands.options import AnyPath
 from autoqec.commands.output import print_json, print_table
 
 
@@ -14,7 +15,7 @@ from autoqec.commands.output import print_json, print_table
 @click.option(
     "--run",
     "run_dir",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=AnyPath(file_okay=False),
     help="A run: adds the timings of its rounds, its worktrees and what is left of its budgets.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")

@@ -7,13 +7,14 @@ from pathlib import Path
 
 import click
 
+from autoqec.commands.options import AnyPath
 from autoqec.errors import UnavailableError
 
 
 @click.command()
 @click.option(
     "--root",
-    type=click.Path(path_type=Path),
+    type=AnyPath(),
     default=Path(),
     help="The workspace: tools read and write nothing outside it. Default: the current folder.",
 )

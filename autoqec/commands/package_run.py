@@ -6,14 +6,15 @@ from pathlib import Path
 
 import click
 
+from autoqec.commands.options import AnyPath, OutFile
 from autoqec.commands.output import print_json
 
 
 @click.command()
-@click.argument("run_dir", type=click.Path(file_okay=False, path_type=Path))
+@click.argument("run_dir", type=AnyPath(file_okay=False))
 @click.option(
     "--out",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=OutFile(),
     help="Default: <run_id>.tar.gz in the working directory.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the manifest.")

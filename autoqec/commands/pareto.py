@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
+from autoqec.commands.options import AnyPath, OutFile
 from autoqec.commands.output import print_json, print_table
 from autoqec.errors import InputError
 
@@ -18,12 +19,12 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("run_dirs", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("run_dirs", nargs=-1, required=True, type=AnyPath())
 @click.option("--compare", is_flag=True, help="Runs side by side, against their joint front.")
 @click.option(
     "--plot",
     "plot_path",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=OutFile(),
     help="Write gain over FLOPs, e.g. front.png.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
@@ -42,10 +43,6 @@ def command(run_dirs: tuple[Path, ...], compare: bool, plot_path: Path | None, a
 
     if compare and len(run_dirs) < 2:
         raise InputError("one run cannot be compared", where="--compare", hint="give two run folders or more")
-    if plot_path is not None and not plot_path.parent.is_dir():
-        raise InputError(
-            f"folder {plot_path.parent} does not exist", where=str(plot_path), hint="make it first"
-        )
     fronts: dict[str, BackedFront] = {}
     for run_dir in run_dirs:
         _check_front(run_dir)
@@ -108,15 +105,15 @@ def _check_front(run_dir: Path) -> None:
 
 def _check_environment(run_dirs: Sequence[Path]) -> None:
     """Gains of different environments are not one scale. A front without a run.json beside it is taken as it is."""
-    from autoqec.io.strict_yaml import parse_json
+    from autoqec.io.strict_yaml import read_json
     from autoqec.layout import RunDir
 
     found: dict[object, Path] = {}
     for run_dir in run_dirs:
         about = RunDir(run_dir).about
         if about.is_file():
-            info = parse_json(about.read_text(), where=str(about))
-            found.setdefault(info.get("env_yaml_sha256") if isinstance(info, dict) else None, run_dir)
+            info = read_json(about, limit=1 << 20, links=True)
+            found.setdefault(str(info.get("env_yaml_sha256") if isinstance(info, dict) else None), run_dir)
     if len(found) > 1:
         raise InputError(
             f"{' and '.join(map(str, found.values()))} are runs of different environments",

@@ -4,36 +4,38 @@ from __future__ import annotations
 
 import click
 
+from autoqec.commands.options import Count, Number
 from autoqec.commands.output import print_json, print_table
 from autoqec.errors import InputError
 
 
 @click.command()
-@click.option("--ler", type=float, required=True, help="Logical error rate of the baseline, per shot.")
+@click.option("--ler", type=Number(), required=True, help="Logical error rate of the baseline, per shot.")
 @click.option(
-    "--effect", type=float, required=True, help="Share of its failures that the candidate removes, e.g. 0.1."
+    "--effect",
+    type=Number(),
+    required=True,
+    help="Share of its failures that the candidate removes, e.g. 0.1.",
 )
 @click.option(
-    "--power", "wanted", type=float, default=0.95, show_default=True, help="Probability to detect it."
+    "--power", "wanted", type=Number(), default=0.95, show_default=True, help="Probability to detect it."
 )
 @click.option(
     "--alpha",
-    type=float,
+    type=Number(),
     help="Probability of a false gain, one-sided. Default: 0.025, shared among the confirmations.",
 )
-@click.option(
-    "--confirmations", type=click.IntRange(min=1), default=1, show_default=True, help="Planned for the run."
-)
+@click.option("--confirmations", type=Count(min=1), default=1, show_default=True, help="Planned for the run.")
 @click.option(
     "--kappa",
-    type=float,
+    type=Number(),
     default=0.5,
     show_default=True,
     help="Discordant shots per failure of the baseline.",
 )
 @click.option(
     "--shots",
-    type=click.IntRange(min=1),
+    type=Count(min=1),
     help="Shots to judge. Default: min_shots_verify of the environments.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")

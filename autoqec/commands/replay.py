@@ -8,14 +8,15 @@ from pathlib import Path
 
 import click
 
+from autoqec.commands.options import AnyPath, Number
 from autoqec.commands.output import print_json
 
 
 @click.command()
-@click.argument("round_dir", type=click.Path(file_okay=False, path_type=Path))
+@click.argument("round_dir", type=AnyPath(file_okay=False))
 @click.option(
     "--wall-clock",
-    type=click.FloatRange(min=1),
+    type=Number(min=1),
     default=1800.0,
     show_default=True,
     help="Seconds until the replay is killed.",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from autoqec.commands.options import AnyPath, Count
 from autoqec.commands.output import print_json, print_table
 
 if TYPE_CHECKING:
@@ -15,10 +16,10 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("run_dir", type=click.Path(path_type=Path))
+@click.argument("run_dir", type=AnyPath())
 @click.option(
     "--patience",
-    type=click.IntRange(min=1),
+    type=Count(min=1),
     default=5,
     show_default=True,
     help="Rounds without improvement after which the run is stuck.",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from autoqec.commands.options import Count, Number
 from autoqec.commands.output import print_json, print_result, print_table
 from autoqec.commands.progress import tasks_progress
 from autoqec.errors import InputError
@@ -34,9 +35,7 @@ def _usd(_context: click.Context, _option: click.Parameter, text: str | None) ->
 
 @click.command()
 @click.argument("env_yaml", metavar="ENV")
-@click.option(
-    "--rounds", type=click.IntRange(min=1), help="Rounds in all. Default: 10, or those of a resumed run."
-)
+@click.option("--rounds", type=Count(min=1), help="Rounds in all. Default: 10, or those of a resumed run.")
 @click.option("--profile", type=click.Choice(("dev", "prod")), help="Budgets of a round. Default: dev.")
 @click.option(
     "--proposer", help="llm, optuna, evolution or templates. Default: llm if one is configured, else optuna."
@@ -46,11 +45,11 @@ def _usd(_context: click.Context, _option: click.Parameter, text: str | None) ->
 )
 @click.option("--budget-usd", callback=_usd, metavar="X", help="Maximum cost of language models in dollars.")
 @click.option(
-    "--budget-minutes", type=click.FloatRange(min=0, min_open=True), help="Maximum time that rounds may take."
+    "--budget-minutes", type=Number(min=0, min_open=True), help="Maximum time that rounds may take."
 )
 @click.option(
     "--round-minutes",
-    type=click.FloatRange(min=0, min_open=True),
+    type=Number(min=0, min_open=True),
     help="Maximum time of one round's training and validation. Default: its profile's.",
 )
 @click.option(
@@ -58,7 +57,7 @@ def _usd(_context: click.Context, _option: click.Parameter, text: str | None) ->
     is_flag=True,
     help="Refuse configs beyond the environment's FLOPs and parameter budgets, which else run and are marked.",
 )
-@click.option("--verify-shots", type=click.IntRange(min=1), help="Minimum shots per p of a verification.")
+@click.option("--verify-shots", type=Count(min=1), help="Minimum shots per p of a verification.")
 @click.option("--resume", metavar="RUN_ID", help="Resume a run of this folder's runs/.")
 @click.option("--run-id", metavar="RUN_ID", help="Name the run: all its seeds are derived from its id.")
 @click.option(

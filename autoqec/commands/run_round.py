@@ -9,36 +9,41 @@ from typing import Any
 import click
 
 from autoqec.commands.invocation import commit_of, normalised_argv, parents_of
+from autoqec.commands.options import AnyPath, Count, Number, OutFolder
 from autoqec.commands.output import print_result, print_table
 
 
 @click.command()
 @click.argument("env_yaml")
-@click.argument("config_yaml", type=click.Path(path_type=Path))
-@click.argument("round_dir", type=click.Path(file_okay=False, path_type=Path))
+@click.argument("config_yaml", type=AnyPath())
+@click.argument("round_dir", type=OutFolder())
 @click.option(
     "--profile",
     type=click.Choice(("dev", "prod")),
     default=None,
     help="Default: the config's training.profile.",
 )
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
+@click.option("--seed", type=Count(min=0), default=0, show_default=True)
 @click.option(
     "--wall-clock",
-    type=click.FloatRange(min=1),
+    type=Number(min=1),
     default=1800.0,
     show_default=True,
     help="Seconds until the round is killed.",
 )
 @click.option(
     "--memory-gb",
-    type=click.FloatRange(min=0),
+    type=Number(min=0),
     help="Maximum memory that a training batch may need. Default: what is free.",
 )
 @click.option(
     "--compile", "torch_compile", is_flag=True, help="Train with a compiled graph network (torch.compile)."
 )
-@click.option("--code-cwd", help="Absolute path of the worktree whose code runs; start the command in it.")
+@click.option(
+    "--code-cwd",
+    type=AnyPath(),
+    help="Absolute path of the worktree whose code runs; start the command in it.",
+)
 @click.option("--branch", help="Branch of the worktree.")
 @click.option(
     "--fork-from",
@@ -80,7 +85,7 @@ def command(
     words = {
         "env_yaml": env_yaml if env_yaml in builtin_names() else env_path,
         "fork_from": fork,
-        "code_cwd": None if code_cwd is None else Path(code_cwd),
+        "code_cwd": code_cwd,
     }
     data = {
         "env_name": env.spec.name,
@@ -89,7 +94,7 @@ def command(
         "seed": options["seed"],
         "torch_compile": options["torch_compile"],
         "round_dir": str(round_dir.resolve()),
-        "code_cwd": code_cwd,
+        "code_cwd": None if code_cwd is None else str(code_cwd),
         "branch": options["branch"],
         "fork_from": fork,
         "fork_from_canonical": None if fork is None else canonical_fork(fork),
@@ -102,7 +107,7 @@ def command(
     }
     config = validate_model(data, RunnerConfig, where="run-round")
     check_origin(config)
-    commit = None if code_cwd is None else commit_of(Path(code_cwd))
+    commit = None if code_cwd is None else commit_of(code_cwd)
     try:
         dsl = load_model(config_yaml, PredecoderDSL)
     except InputError as error:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from autoqec.commands.options import AnyPath, Count, Number
 from autoqec.commands.output import print_json
 from autoqec.commands.progress import tasks_progress
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from autoqec.runs.research_run import ResearchRun
 
 F = TypeVar("F", bound=Callable[..., Any])
+_LONGEST_ANSWER = 1 << 20
 
 
 @click.group()
@@ -30,13 +32,13 @@ def command() -> None:
 
 
 def _run(function: F) -> F:
-    return click.option(
-        "--run", "run_dir", required=True, type=click.Path(path_type=Path), help="Folder of the run."
-    )(function)
+    return click.option("--run", "run_dir", required=True, type=AnyPath(), help="Folder of the run.")(
+        function
+    )
 
 
 def _round(function: F) -> F:
-    return click.option("--round", "number", required=True, type=click.IntRange(min=1))(function)
+    return click.option("--round", "number", required=True, type=Count(min=1))(function)
 
 
 def _answer(*, required: bool) -> Callable[[F], F]:
@@ -44,7 +46,7 @@ def _answer(*, required: bool) -> Callable[[F], F]:
         "--in",
         "answer",
         required=required,
-        type=click.Path(path_type=Path, allow_dash=True),
+        type=AnyPath(allow_dash=True),
         help="File with the role's answer, or - for standard input.",
     )
 
@@ -66,13 +68,14 @@ def _read(path: Path | None, model: type[BaseModel]) -> Any:
     from autoqec.agents.answers import read_answer
     from autoqec.agents.failures import RoleFailure
     from autoqec.errors import InputError
+    from autoqec.io.untrusted_file import decoded, read_text
 
     if path is None:
         return None
-    try:
-        text = sys.stdin.read() if str(path) == "-" else path.read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"cannot be read: {error}", where=str(path)) from None
+    if str(path) == "-":
+        text = decoded(sys.stdin.buffer.read(), where="standard input")
+    else:
+        text = read_text(path, limit=_LONGEST_ANSWER, links=True)
     try:
         return read_answer(text, model)
     except RoleFailure as failure:
@@ -83,17 +86,17 @@ def _read(path: Path | None, model: type[BaseModel]) -> Any:
 
 @command.command()
 @click.argument("env_yaml", metavar="ENV", required=False)
-@click.option("--rounds", type=click.IntRange(min=1), help="Rounds in all. Default: 10.")
+@click.option("--rounds", type=Count(min=1), help="Rounds in all. Default: 10.")
 @click.option("--profile", type=click.Choice(("dev", "prod")), help="Budgets of a round. Default: dev.")
 @click.option(
-    "--budget-minutes", type=click.FloatRange(min=0, min_open=True), help="Maximum time that rounds may take."
+    "--budget-minutes", type=Number(min=0, min_open=True), help="Maximum time that rounds may take."
 )
 @click.option(
     "--refuse-over-budget",
     is_flag=True,
     help="Refuse configs beyond the environment's FLOPs and parameter budgets, which else run and are marked.",
 )
-@click.option("--verify-shots", type=click.IntRange(min=1), help="Minimum shots per p of a verification.")
+@click.option("--verify-shots", type=Count(min=1), help="Minimum shots per p of a verification.")
 @click.option("--run-id", metavar="RUN_ID", help="Name the run: all its seeds are derived from its id.")
 @click.option(
     "--own-repository", is_flag=True, help="Keep the branches in .autoqec/, not in AutoQEC's checkout."
@@ -101,7 +104,7 @@ def _read(path: Path | None, model: type[BaseModel]) -> Any:
 @click.option(
     "--run",
     "run_dir",
-    type=click.Path(path_type=Path),
+    type=AnyPath(),
     help="Resume this run instead of making one; --rounds and --budget-minutes change its plan.",
 )
 def begin(env_yaml: str | None, run_dir: Path | None, **options: Any) -> None:
@@ -154,9 +157,7 @@ def _resume(run_dir: Path, options: dict[str, Any]) -> None:
 @command.command()
 @click.argument("role", type=click.Choice(("ideator", "coder", "analyst")))
 @_run
-@click.option(
-    "--round", "number", type=click.IntRange(min=1), help="The round in flight, for coder and analyst."
-)
+@click.option("--round", "number", type=Count(min=1), help="The round in flight, for coder and analyst.")
 def context(role: Any, run_dir: Path, number: int | None) -> None:
     """What a role is told now: its instructions, the message, and the schema of its answer."""
     from autoqec.runs import chat

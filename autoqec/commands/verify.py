@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from autoqec.commands.options import AnyPath, Count, Number
 from autoqec.commands.output import print_json, print_table
 from autoqec.commands.progress import tasks_progress
 from autoqec.errors import InputError
@@ -38,12 +39,10 @@ def _labels(
 
 
 @click.command()
-@click.argument("round_dir", type=click.Path(path_type=Path))
+@click.argument("round_dir", type=AnyPath())
 @click.option("--env", "env_name", required=True, help="Builtin name or YAML file; the round's own.")
-@click.option("--shots", type=click.IntRange(min=1), help="Minimum shots per p. Default: min_shots_verify.")
-@click.option(
-    "--cap", type=click.IntRange(min=1), help="Maximum shots at the reference p. Default: 5 times --shots."
-)
+@click.option("--shots", type=Count(min=1), help="Minimum shots per p. Default: min_shots_verify.")
+@click.option("--cap", type=Count(min=1), help="Maximum shots at the reference p. Default: 5 times --shots.")
 @click.option(
     "--seeds",
     callback=_labels,
@@ -60,7 +59,7 @@ def _labels(
 )
 @click.option(
     "--confirmations",
-    type=click.IntRange(min=1),
+    type=Count(min=1),
     default=20,
     show_default=True,
     help="Planned for the run; each spends 0.025 / CONFIRMATIONS of alpha.",
@@ -69,12 +68,12 @@ def _labels(
     "--with",
     "parents",
     multiple=True,
-    type=click.Path(path_type=Path),
+    type=AnyPath(),
     help="A parent of a compose round, on the same shots (repeatable).",
 )
 @click.option(
     "--threshold",
-    type=click.FloatRange(min=0),
+    type=Number(min=0),
     default=0.8,
     show_default=True,
     help="A child composes above this times the sum of its parents' gains.",
@@ -82,12 +81,12 @@ def _labels(
 @click.option(
     "--deadline",
     "deadline_s",
-    type=click.FloatRange(min=1),
+    type=Number(min=1),
     default=3600.0,
     show_default=True,
     help="Seconds that the model may take in each of its processes; a thirtieth, but at least 120, for 1024 shots.",
 )
-@click.option("--repo", type=click.Path(path_type=Path), help="Repository of the round's commit.")
+@click.option("--repo", type=AnyPath(), help="Repository of the round's commit.")
 @click.option("--base", default="HEAD", show_default=True, help="What experiment branches leave from.")
 @click.option("--json", "as_json", is_flag=True, help="Print the report instead of a summary.")
 def command(round_dir: Path, env_name: str, parents: tuple[Path, ...], as_json: bool, **options: Any) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from autoqec.commands.options import AnyPath, Count
 from autoqec.commands.output import print_json, print_table
 
 if TYPE_CHECKING:
@@ -16,17 +17,15 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("archive", type=click.Path(dir_okay=False, path_type=Path))
+@click.argument("archive", type=AnyPath(dir_okay=False))
 @click.option(
     "--no-evaluate", is_flag=True, help="Check files and claims against each other only: no gain is measured."
 )
 @click.option(
     "--all", "every_round", is_flag=True, help="Verify every round anew, not only the VERIFIED ones."
 )
-@click.option("--shots", type=click.IntRange(min=1), help="Minimum shots per p. Default: min_shots_verify.")
-@click.option(
-    "--cap", type=click.IntRange(min=1), help="Maximum shots at the reference p. Default: 5 times --shots."
-)
+@click.option("--shots", type=Count(min=1), help="Minimum shots per p. Default: min_shots_verify.")
+@click.option("--cap", type=Count(min=1), help="Maximum shots at the reference p. Default: 5 times --shots.")
 @click.option("--json", "as_json", is_flag=True)
 def command(
     archive: Path, no_evaluate: bool, every_round: bool, shots: int | None, cap: int | None, as_json: bool

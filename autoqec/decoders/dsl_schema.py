@@ -62,8 +62,8 @@ class CustomFunction(_Strict):
 class GnnSpec(_Strict):
     """Message passing on the Tanner graph. `edge_features` is a set, kept in the order of `EdgeFeature`."""
 
-    layers: int = Field(default=4, ge=1)
-    hidden_dim: int = Field(default=24, ge=4)
+    layers: int = Field(default=4, ge=1, le=1_000)
+    hidden_dim: int = Field(default=24, ge=4, le=16_384)
     message_fn: MessageFn | CustomFunction = "mlp"
     aggregation: Aggregation | CustomFunction = "sum"
     normalization: Normalization = "layer"
@@ -85,11 +85,11 @@ class NeuralBpSpec(_Strict):
     prior_mix: learn how far the posterior replaces the prior in what the backend is given.
     """
 
-    iterations: int = Field(default=8, ge=1)
+    iterations: int = Field(default=8, ge=1, le=10_000)
     weight_sharing: Literal["none", "per_layer", "per_check"] = "per_layer"
     damping: Literal["fixed", "learnable_scalar", "learnable_per_iter"] = "learnable_scalar"
     attention_aug: bool = False
-    attention_heads: int = Field(default=1, ge=1)
+    attention_heads: int = Field(default=1, ge=1, le=1_000)
     # additions
     memory: Literal["none", "learnable"] = "none"
     check_rule: Literal["sum_product", "min_sum"] = "sum_product"
@@ -111,9 +111,9 @@ class HardFlipSpec(_Strict):
 class TrainingSpec(_Strict):
     """`epochs: 0` evaluates the untrained model: plain belief propagation is a strong start."""
 
-    learning_rate: float = Field(default=1e-3, gt=0.0)
-    batch_size: int = Field(default=512, ge=1)
-    epochs: int = Field(default=3, ge=0)
+    learning_rate: float = Field(default=1e-3, gt=0.0, le=1e6)
+    batch_size: int = Field(default=512, ge=1, le=10**9)
+    epochs: int = Field(default=3, ge=0, le=10**9)
     loss: Loss = "bce"
     profile: Literal["dev", "prod"] = "dev"
 

@@ -6,7 +6,9 @@ import numpy as np
 import stim
 
 from autoqec.envs import dem, detectors
+from autoqec.envs.files import first_line
 from autoqec.envs.problem import DecodingProblem
+from autoqec.envs.stim_text import STIM_ERRORS
 from autoqec.errors import InputError
 
 
@@ -64,9 +66,9 @@ def check_observables(problem: DecodingProblem, *, where: str) -> None:
 def _error_model(circuit: stim.Circuit) -> stim.DetectorErrorModel:
     try:
         return circuit.detector_error_model(flatten_loops=True, approximate_disjoint_errors=True)
-    except ValueError as error:
+    except STIM_ERRORS as error:
         raise InputError(
-            f"the circuit has no detector error model: {_first_line(error)}",
+            f"the circuit has no detector error model: {first_line(error)}",
             where="code.source",
             hint="every DETECTOR and OBSERVABLE_INCLUDE must be deterministic without noise",
         ) from error
@@ -77,13 +79,9 @@ def _decomposed(circuit: stim.Circuit) -> stim.DetectorErrorModel:
         return circuit.detector_error_model(
             decompose_errors=True, flatten_loops=True, approximate_disjoint_errors=True
         )
-    except ValueError as error:
+    except STIM_ERRORS as error:
         raise InputError(
-            f"the noise model is not graph-like, so matching cannot decode it: {_first_line(error)}",
+            f"the noise model is not graph-like, so matching cannot decode it: {first_line(error)}",
             where="classical_backend",
             hint="use classical_backend: osd",
         ) from error
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().splitlines()[0]

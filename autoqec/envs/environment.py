@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -55,6 +56,18 @@ class Environment:
         if self.spec.noise.type == "leakage":
             return LeakageSampler(physical, self._leakage, p)
         return CircuitSampler(physical)
+
+    def check_sweep(self, sweep: Sequence[float], *, where: str) -> None:
+        """Whether these p can be put into the environment, which may carry its own noise."""
+        for p in sweep:
+            if not 0 < p <= 0.5:
+                raise InputError(f"{p} is not a physical error rate", where=where, hint="give 0 < p <= 0.5")
+        if self.source.is_noisy and list(sweep) != self.spec.noise.p:
+            raise InputError(
+                f"{self.spec.name} carries its own noise, so p = {list(sweep)} cannot act on it",
+                where=where,
+                hint=f"leave it out; results are labelled p = {self.spec.noise.p[0]}",
+            )
 
     def problem(self, p: float) -> DecodingProblem:
         """What a decoder may know at error rate p. Cached on disk by content."""

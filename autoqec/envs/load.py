@@ -8,6 +8,7 @@ from pathlib import Path
 from autoqec.envs.environment import Environment
 from autoqec.envs.schema import EnvSpec
 from autoqec.errors import InputError
+from autoqec.io.untrusted_file import is_there
 from autoqec.io.validate import load_model
 
 
@@ -30,9 +31,9 @@ def load_env(name_or_path: str | Path) -> Environment:
     """A builtin environment by name, or one from a YAML file. Relative paths in it start at its folder."""
     text = str(name_or_path)
     path = env_file(text)
-    if not path.exists() and path.suffix not in (".yaml", ".yml", ".json"):
+    if not is_there(path) and path.suffix not in (".yaml", ".yml", ".json"):
         raise InputError(
-            f"{text!r} is neither a builtin environment nor a file",
+            f"{text[:200]!r} is neither a builtin environment nor a file",
             where="env",
             hint=f"builtin: {', '.join(builtin_names())}; or give the path of an environment YAML",
         )

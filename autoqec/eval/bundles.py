@@ -27,6 +27,7 @@ from autoqec.envs.sampling import Shots
 from autoqec.errors import InputError
 from autoqec.eval.secret import Secret
 from autoqec.io import atomic
+from autoqec.io.strict_yaml import read_json
 from autoqec.io.validate import validate_model
 
 Kind = Literal["confirm", "dev", "estimate"]
@@ -190,7 +191,7 @@ def load_bundle(env: Environment, folder: Path, identity: str) -> Bundle:
     path = folder / identity
     if not identity.isalnum() or not (path / "meta.json").is_file():
         raise InputError("is not in the archive", where=where, hint=f"see {folder}")
-    meta = validate_model(json.loads((path / "meta.json").read_text()), Meta, where=where)
+    meta = validate_model(read_json(path / "meta.json", limit=1 << 20), Meta, where=where)
     known = {p: env.stream(p) for p in env.spec.noise.p}
     if any(known.get(stream.p) != stream.circuit for stream in meta.streams) or not meta.streams:
         raise InputError(

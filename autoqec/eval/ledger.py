@@ -12,7 +12,9 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from autoqec.errors import AutoQECError
 from autoqec.eval.family import is_lone, shared
@@ -24,6 +26,22 @@ from autoqec.layout import VerifierDir
 from autoqec.stats.sequential import TOTAL_ALPHA, confirmation_alpha
 
 _PURPOSE = "ledger"
+
+
+class _Row(BaseModel):
+    """What is read of a row again. An opening says what it may spend."""
+
+    model_config = ConfigDict(extra="allow", allow_inf_nan=False)
+
+    event: str
+    previous: str
+    alpha: float = Field(default=0.0, ge=0.0)
+
+    @model_validator(mode="after")
+    def _spends(self) -> Self:
+        if self.event == "opened" and "alpha" not in self.model_fields_set:
+            raise ValueError("an opened bundle without its alpha")
+        return self
 
 
 class Share(NamedTuple):
@@ -53,7 +71,7 @@ class Ledger:
 
     def rows(self) -> list[Row]:
         """All rows; an error if one was changed or taken out."""
-        rows = JsonLines(self.home.ledger).rows()
+        rows = JsonLines(self.home.ledger, _Row).rows()
         previous = ""
         for number, row in enumerate(rows, start=1):
             if row.get("previous") != previous:

@@ -19,7 +19,7 @@ from autoqec.errors import InputError
 from autoqec.eval.front_schema import Origin, ParetoRow, row_of
 from autoqec.io import atomic
 from autoqec.io.locks import locked
-from autoqec.io.untrusted_file import read_regular
+from autoqec.io.strict_yaml import read_json
 from autoqec.io.validate import validate_model
 from autoqec.layout import RunDir
 from autoqec.stats.pareto import REFERENCE, Reference, dominates, non_dominated, volume
@@ -45,7 +45,8 @@ __all__ = [
 ]
 
 PREVIEW_ROWS = 5
-_MAX_BYTES = 32 << 20
+_MAX_BYTES = 64 << 20
+_MAX_VALUES = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -220,10 +221,7 @@ def read_rows(path: Path) -> list[ParetoRow]:
     """The rows in one file of a front; none where there is no such file."""
     if not path.exists() and not path.is_symlink():
         return []
-    try:
-        data = json.loads(read_regular(path, limit=_MAX_BYTES))
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"cannot be read: {error}", where=str(path)) from None
+    data = read_json(path, limit=_MAX_BYTES, nodes=_MAX_VALUES)
     if not isinstance(data, list):
         raise InputError("is not a list of rows", where=str(path))
     return [validate_model(row, ParetoRow, where=f"{path}[{i}]") for i, row in enumerate(data)]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 import tempfile
 from pathlib import Path
 
@@ -10,7 +12,11 @@ from autoqec.io.crash_points import crash_point
 
 
 def write_bytes(path: Path, data: bytes) -> None:
-    """Replace `path` by `data`: temporary file in the same folder, fsync, rename, fsync of the folder."""
+    """Replace `path` by `data`: temporary file in the same folder, fsync, rename, fsync of the folder.
+
+    Only a regular file, or a link to one, is replaced: a rename would put a file in the place of /dev/null.
+    """
+    _check_replaceable(path)
     crash_point(f"before writing {path.name}")
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
@@ -36,3 +42,14 @@ def write_bytes(path: Path, data: bytes) -> None:
 
 def write_text(path: Path, text: str) -> None:
     write_bytes(path, text.encode())
+
+
+def _check_replaceable(path: Path) -> None:
+    try:
+        mode = path.stat().st_mode
+    except FileNotFoundError:  # or a link to nothing
+        return
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, "Is a folder", str(path))
+    if not stat.S_ISREG(mode):
+        raise OSError(errno.EINVAL, "Is not a regular file", str(path))

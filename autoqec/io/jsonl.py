@@ -15,19 +15,26 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
+from pydantic import BaseModel
+
 from autoqec.errors import AutoQECError, InputError
 from autoqec.io import atomic
 from autoqec.io.crash_points import crash_point
 from autoqec.io.locks import locked
+from autoqec.io.validate import validate_model
 
 Row = dict[str, Any]
 
 
 class JsonLines:
-    """One file of rows. Reading again parses only what was appended since."""
+    """One file of rows. Reading again parses only what was appended since.
 
-    def __init__(self, path: Path) -> None:
+    model: what readers of the rows rely on; a row that breaks it is refused. Keys that it does not know are kept.
+    """
+
+    def __init__(self, path: Path, model: type[BaseModel] | None = None) -> None:
         self.path = path
+        self._model = model
         self._lock = path.with_name(f".{path.name}.lock")
         self._rows: list[Row] = []
         self._parsed = 0
@@ -43,6 +50,8 @@ class JsonLines:
         except FileNotFoundError:
             self._rows, self._parsed = [], 0
             return []
+        except OSError as error:
+            raise InputError(f"cannot be read: {error.strerror}", where=str(self.path)) from None
         whole = data[: data.rfind(b"\n") + 1]
         for line in whole.split(b"\n")[:-1]:
             self._rows.append(self._parse(line))
@@ -127,6 +136,8 @@ class JsonLines:
                 where=str(self.path),
                 hint="restore the file from a backup: a crash can damage its last line only",
             )
+        if self._model is not None:
+            validate_model(row, self._model, where=f"{self.path}: row {len(self._rows) + 1}")
         return row
 
 

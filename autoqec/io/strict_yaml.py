@@ -11,7 +11,6 @@ import json
 import math
 import os
 import re
-import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
@@ -20,6 +19,7 @@ import yaml
 from pydantic import BaseModel
 
 from autoqec.errors import InputError
+from autoqec.io.untrusted_file import read_text
 
 MAX_BYTES = 1 << 20
 MAX_DEPTH = 64
@@ -36,47 +36,23 @@ _NOT_FINITE = re.compile(r"[-+]?\.(?:inf|Inf|INF)\Z|\.(?:nan|NaN|NAN)\Z")
 def read_yaml(path: str | Path) -> object:
     """The content of a YAML file, or of a JSON file if its name ends in `.json`, as plain Python values."""
     where = show_path(path)
-    data = _read_bytes(path, where)
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise InputError(
-            f"byte {error.start} is not UTF-8", where=where, hint="save the file as UTF-8 text"
-        ) from None
+    hint = "give the path of a YAML or JSON file of at most a megabyte"
+    text = read_text(path, limit=MAX_BYTES, hint=hint, where=where, links=True)
     if os.fspath(path).lower().endswith(".json"):
         return parse_json(text, where=where)
     return parse_yaml(text, where=where)
+
+
+def read_json(path: str | Path, *, limit: int, links: bool = False, nodes: int = MAX_NODES) -> object:
+    """One JSON value of a file that a program wrote. nodes: values that it may hold."""
+    where = show_path(path)
+    return parse_json(read_text(path, limit=limit, where=where, links=links), where=where, nodes=nodes)
 
 
 def show_path(path: str | Path) -> str:
     """The path as it can be printed anywhere."""
     text = os.fspath(path)
     return text if text.isprintable() else ascii(text)
-
-
-def _read_bytes(path: str | Path, where: str) -> bytes:
-    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-    try:
-        handle = os.open(path, flags)  # a FIFO must not block here: it is refused below
-        with os.fdopen(handle, "rb", closefd=True) as file:
-            mode = os.fstat(handle).st_mode
-            if not stat.S_ISREG(mode):
-                kind = "a folder" if stat.S_ISDIR(mode) else "not a regular file"
-                raise InputError(f"is {kind}", where=where, hint="give the path of a YAML or JSON file")
-            data = file.read(MAX_BYTES + 1)
-    except FileNotFoundError:
-        raise InputError("no such file", where=where, hint="check the path") from None
-    except IsADirectoryError:
-        raise InputError("is a folder", where=where, hint="give the path of a YAML or JSON file") from None
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror or error}", where=where) from None
-    except ValueError as error:  # a NUL in the path
-        raise InputError(f"is not a path: {error}", where=where) from None
-    if len(data) > MAX_BYTES:
-        raise InputError(
-            f"is larger than {MAX_BYTES} bytes", where=where, hint="keep data out of hand-written files"
-        )
-    return data
 
 
 def parse_yaml(text: str, *, where: str) -> object:
@@ -190,8 +166,8 @@ def resolve(text: str) -> str | int | float | bool | None:
     return text
 
 
-def parse_json(text: str, *, where: str) -> object:
-    """One JSON value, under the same rules as YAML."""
+def parse_json(text: str, *, where: str, nodes: int = MAX_NODES) -> object:
+    """One JSON value, under the same rules as YAML. nodes: values that it may hold."""
     if not text.strip():
         raise InputError("is empty", where=where)
 
@@ -217,10 +193,10 @@ def parse_json(text: str, *, where: str) -> object:
         ) from None
     except RecursionError:
         raise InputError(f"nested deeper than {MAX_DEPTH} levels", where=where) from None
-    return plain(value, where=where)
+    return plain(value, where=where, limit=nodes)
 
 
-def plain(value: Any, *, where: str) -> Any:
+def plain(value: Any, *, where: str, limit: int = MAX_NODES) -> Any:
     """A copy of `value` in plain dicts, lists and scalars, under the limits of this module."""
     nodes = 0
 
@@ -228,8 +204,8 @@ def plain(value: Any, *, where: str) -> Any:
         nonlocal nodes
         nodes += 1
         problem = _scalar_problem(item)
-        if nodes > MAX_NODES:
-            problem = f"more than {MAX_NODES} values"
+        if nodes > limit:
+            problem = f"more than {limit} values"
         elif depth > MAX_DEPTH:
             path, problem = "", f"nested deeper than {MAX_DEPTH} levels"
         if problem is None and isinstance(item, Mapping):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from autoqec.errors import InputError
 from autoqec.io import atomic
@@ -17,10 +17,21 @@ from autoqec.io.validate import validate_model
 from autoqec.layout import RunDir
 from autoqec.runner.schema import RECONCILED, RoundMetrics
 from autoqec.runs.names import parse_branch
+from autoqec.stats.target import Target
 
 Verdict = Literal["candidate", "ignore", "VERIFIED", "SUSPICIOUS", "FAILED"]
 FOLLOW_UPS = RECONCILED
 """Rows that say what became of a branch; a branch has one of each."""
+
+
+class Verification(BaseModel):
+    """The figures of a verification that are read again."""
+
+    model_config = ConfigDict(extra="allow", allow_inf_nan=False)
+
+    ratio: float | None = None
+    shots: int | None = None
+    target: Target | None = None
 
 
 class HistoryRow(RoundMetrics):
@@ -37,6 +48,25 @@ class HistoryRow(RoundMetrics):
     started_at: str | None = None
     finished_at: str | None = None
     cost_usd: float | None = Field(default=None, ge=0.0)
+
+
+class StoredRow(HistoryRow):
+    """What readers of a row rely on besides: that an addition, where it is there, is of its kind."""
+
+    idea: dict[str, Any] | None = None
+    coder: dict[str, Any] | None = None
+    analysis: dict[str, Any] | None = None
+    origin: dict[str, Any] | None = None
+    dsl_config: dict[str, Any] | None = None
+    verification: Verification | None = None
+    rested_s: float | None = Field(default=None, ge=0.0)
+
+    @field_validator("started_at", "finished_at")
+    @classmethod
+    def _is_a_time(cls, text: str | None) -> str | None:
+        if text is not None:
+            datetime.fromisoformat(text)
+        return text
 
 
 _DEFAULTS = {
@@ -63,30 +93,27 @@ def seconds_of(row: Mapping[str, Any]) -> float:
     started, finished = row.get("started_at"), row.get("finished_at")
     if not started or not finished:
         return 0.0
-    passed = datetime.fromisoformat(finished) - datetime.fromisoformat(started)
+    passed = _time(finished) - _time(started)
     return max(passed.total_seconds() - float(row.get("rested_s") or 0.0), 0.0)
+
+
+def _time(text: str) -> datetime:
+    found = datetime.fromisoformat(text)
+    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
 
 
 class HistoryStore:
     """The rows of one run, for any number of processes at once."""
 
     def __init__(self, files: RunDir) -> None:
-        self._lines = JsonLines(files.history)
+        self._lines = JsonLines(files.history, StoredRow)
         self._array = files.history_array
         self._keys: set[tuple[str, str]] = set()
         self._indexed = 0
 
     def rows(self) -> list[Row]:
         """All rows, each with all fields of `HistoryRow`."""
-        rows = self._lines.rows()
-        for number, row in enumerate(rows, start=1):
-            if (problem := _problem(row)) is not None:
-                raise InputError(
-                    f"row {number} {problem}",
-                    where=str(self._lines.path),
-                    hint="restore the file from a backup",
-                )
-        return [filled(row) for row in rows]
+        return [filled(row) for row in self._lines.rows()]
 
     def append(self, row: Mapping[str, Any]) -> bool:
         """Validates and writes a row; False if it was recorded before: an attempt has one row, besides follow-ups."""
@@ -119,25 +146,6 @@ class HistoryStore:
         self._keys.update(found for row in rows[self._indexed :] if (found := _key(row)) is not None)
         self._indexed = len(rows)
         return key in self._keys
-
-
-_NAMES = ("status", "branch", "commit_sha", "round_attempt_id", "reconcile_id", "verdict")
-
-
-def _problem(row: Row) -> str | None:
-    """What no reader can do with: a row may lack almost anything, but what it names is named by text, and its round by a number."""
-    if "status" not in row:
-        return "has no status"
-    if bad := [name for name in _NAMES if not isinstance(row.get(name), str | None)]:
-        return f"has a {bad[0]} that is no text"
-    number = row.get("round")
-    if number is not None and (type(number) is not int or not 1 <= number < 10**9):
-        return f"has the round {str(number)[:40]!a}"
-    fork = row.get("fork_from")
-    parents = fork if isinstance(fork, list) else [fork]
-    if not all(isinstance(parent, str | None) for parent in parents):
-        return "has a fork_from that names no branches"
-    return None
 
 
 def _key(row: Row) -> tuple[str, str] | None:

@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from autoqec.errors import AutoQECError
 from autoqec.io import atomic
@@ -50,6 +50,17 @@ class Journal(BaseModel):
     training: bool = False
     pointer_sha: str | None = None
     row: dict[str, Any] | None = None
+
+    @field_validator("details")
+    @classmethod
+    def _parts_are_mappings(cls, details: dict[str, Any]) -> dict[str, Any]:
+        for name in ("idea", "coder", "origin", "analysis", "role_failure"):
+            if not isinstance(details.get(name), dict | None):
+                raise ValueError(f"{name} is not a mapping")
+        rested = details.get("rested_s")
+        if not isinstance(rested, int | float | None) or isinstance(rested, bool):
+            raise ValueError("rested_s is not a number")
+        return details
 
     @classmethod
     def of(cls, name: RoundName, attempt: str, proposal: Proposal, parents: list[str]) -> Journal:

@@ -34,15 +34,15 @@ class Plan(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
-    rounds: int = Field(ge=1)
+    rounds: int = Field(ge=1, le=10**12)
     proposer: str
     profile: Literal["dev", "prod"] = "dev"
     is_smoke: bool = False
-    verify_shots: int | None = Field(default=None, ge=1)
-    budget_minutes: float | None = Field(default=None, gt=0)
+    verify_shots: int | None = Field(default=None, ge=1, le=10**12)
+    budget_minutes: float | None = Field(default=None, gt=0, le=1e12)
     budget_usd: Decimal | None = Field(default=None, ge=0)
-    memory_gb: float = Field(gt=0)
-    wall_clock_s: float | None = Field(default=None, gt=0)
+    memory_gb: float = Field(gt=0, le=1e12)
+    wall_clock_s: float | None = Field(default=None, gt=0, le=1e14)
     refuse_over_budget: bool = False
 
     @property

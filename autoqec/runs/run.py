@@ -18,6 +18,7 @@ from autoqec.io.git import Git
 from autoqec.io.hashing import sha256_file
 from autoqec.io.jsonl import Row
 from autoqec.io.locks import locked
+from autoqec.io.untrusted_file import is_there
 from autoqec.io.validate import load_model
 from autoqec.layout import RunDir, runs_folder
 from autoqec.runner.schema import canonical_fork
@@ -92,9 +93,9 @@ class Run:
             raise InputError("is not the folder of a run: it has no run.json", where=str(folder))
         info = load_model(about, RunInfo)
         check_run_id(info.run_id)
-        if not Path(info.repository).is_dir():
+        if not is_there(Path(info.repository) / ".git"):
             raise InputError(
-                f"the run's repository {info.repository} is gone",
+                f"the run's repository {info.repository} is gone, or no git repository",
                 where=str(about),
                 hint="move it back to its place",
             )

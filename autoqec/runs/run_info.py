@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from autoqec import __version__
 
@@ -19,8 +19,8 @@ class RunInfo(BaseModel):
     created_at: str
     env: str
     env_yaml_sha256: str
-    repository: str
-    base_commit: str
+    repository: str = Field(min_length=1, max_length=4096)
+    base_commit: str = Field(pattern=r"^[0-9a-f]{40,64}$")
     training_profile: Literal["dev", "prod"] | None = None
     autoqec_version: str = __version__
 

@@ -105,19 +105,19 @@ def _entry(row: Row) -> Iterator[str]:
     for line in row.get("over_budget") or ():
         yield f"- Over budget: {line}"
     if analysis:
-        yield f"- Analyst: {analysis['verdict']}. {one_line(str(analysis['summary_1line']), 400)}"
+        yield f"- Analyst: {analysis.get('verdict')}. {one_line(str(analysis.get('summary_1line')), 400)}"
         for correction in analysis.get("corrections") or ():
             yield f"- Corrected: {one_line(str(correction), 300)}"
-        yield f"- Next: {one_line(str(analysis['next_hypothesis_seed']), 300)}"
+        yield f"- Next: {one_line(str(analysis.get('next_hypothesis_seed')), 300)}"
     if row.get("verify_error"):
         yield f"- Not verified: {one_line(str(row['verify_error']), 400)}"
     if verified := row.get("verification"):
-        ratio = "" if verified["ratio"] is None else f", ratio {verified['ratio']:.3f}"
-        yield f"- Verifier: {row['verdict']}{ratio} on {verified['shots']} shots. {one_line(str(verified['notes']), 400)}"
+        ratio = "" if verified.get("ratio") is None else f", ratio {verified['ratio']:.3f}"
+        yield f"- Verifier: {row['verdict']}{ratio} on {verified.get('shots')} shots. {one_line(str(verified.get('notes')), 400)}"
         if verified.get("target"):
             yield f"- Target on fresh shots: {one_line(Target.model_validate(verified['target']).text, 300)}"
-        if verified["front_reason"]:
-            entered = "entered" if verified["entered_front"] else "did not enter"
+        if verified.get("front_reason"):
+            entered = "entered" if verified.get("entered_front") else "did not enter"
             yield f"- Front: {entered}; {one_line(str(verified['front_reason']), 200)}"
     paid = "" if row.get("cost_usd") is None else f", ${row['cost_usd']:.4f}"
     yield f"- Took {seconds_of(row):.0f} s{paid}\n"

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import gzip
 import io
-import os
-import stat
 import tarfile
 import zlib
 from collections.abc import Mapping
@@ -14,6 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO
 
 from autoqec.errors import InputError
+from autoqec.io.untrusted_file import open_regular
 from autoqec.sandbox.wire import one_line
 
 MAX_MEMBERS = 100_000
@@ -50,7 +49,7 @@ def unpack(archive: Path | bytes, folder: Path) -> None:
     try:
         with ExitStack() as stack:
             source = stack.enter_context(
-                io.BytesIO(archive) if isinstance(archive, bytes) else _open(archive)
+                io.BytesIO(archive) if isinstance(archive, bytes) else open_regular(archive, links=True)
             )
             is_packed = source.read(2) == _GZIP
             source.seek(0)
@@ -72,15 +71,6 @@ class _Bounded:
         if not 0 <= size <= _MAX_READ:
             raise InputError(f"a header of more than {_MAX_READ >> 20} MiB", where=self._where)
         return self._file.read(size)
-
-
-def _open(path: Path) -> IO[bytes]:
-    """Without waiting for the other end of a pipe."""
-    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    if not stat.S_ISREG(os.fstat(handle).st_mode):
-        os.close(handle)
-        raise InputError("is not a regular file", where=str(path))
-    return os.fdopen(handle, "rb")
 
 
 def _extract(tar: tarfile.TarFile, folder: Path, where: str) -> None:

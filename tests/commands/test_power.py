@@ -43,7 +43,7 @@ def test_too_few_shots_are_said_outright() -> None:
         (["--ler", "1e-3", "--effect", "0.1", "--power", "1"], "power: 1 is out of range"),
         (["--ler", "1e-3", "--effect", "0.1", "--alpha", "0.7"], "out of range"),
         (["--ler", "1e-3", "--effect", "0.1", "--kappa", "3"], "kappa: 3 is out of range"),
-        (["--ler", "nan", "--effect", "0.1"], "ler: nan is out of range"),
+        (["--ler", "nan", "--effect", "0.1"], "--ler: nan is not a number up to 1e+12"),
         (["--ler", "1e-3", "--effect", "0.1", "--alpha", "0.01", "--confirmations", "5"], "give one of them"),
     ],
 )

@@ -97,7 +97,7 @@ def test_links_and_folders_in_place_of_files_are_not_followed(folder: Path, tmp_
     (folder / "config.yaml").mkdir()
     diagnosis = diagnose_round(folder)
     assert "train.log is a symbolic link" in diagnosis.gaps
-    assert "config.yaml is not a regular file" in diagnosis.gaps
+    assert "config.yaml is a folder" in diagnosis.gaps
 
 
 def test_a_folder_without_a_round_is_bad_input(tmp_path: Path) -> None:

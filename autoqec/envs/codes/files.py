@@ -6,8 +6,10 @@ sizes are checked against the header and the length of the file before memory is
 
 from __future__ import annotations
 
+import io
 import zipfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -19,9 +21,11 @@ from autoqec.envs.codes.alist import parse_alist
 from autoqec.envs.codes.css import Code, binary_matrix, classical_code, css_code
 from autoqec.envs.codes.matrix_market import parse_matrix_market
 from autoqec.errors import InputError
+from autoqec.io.untrusted_file import decoded, read_regular
 
 U8 = npt.NDArray[np.uint8]
 MAX_ELEMENTS = 1_000_000_000
+MAX_BYTES = 2 * 2**30
 MAX_TEXT_BYTES = 128 * 2**20
 _SPARSE_KEYS = {"format", "shape", "data"}
 
@@ -68,10 +72,9 @@ def _read(path: Path) -> dict[str, npt.NDArray[Any]]:
             where=where,
             hint=f"use {', '.join(MATRIX_SUFFIXES)}",
         )
-    if not path.is_file():
-        raise InputError("no such file", where=where)
+    data = read_regular(path, limit=MAX_BYTES, where=where, links=True)
     try:
-        return reader(path, where)
+        return reader(data, where)
     except InputError:
         raise
     except (
@@ -85,9 +88,9 @@ def _read(path: Path) -> dict[str, npt.NDArray[Any]]:
         ) from error
 
 
-def _read_npz(path: Path, where: str) -> dict[str, npt.NDArray[Any]]:
+def _read_npz(data: bytes, where: str) -> dict[str, npt.NDArray[Any]]:
     arrays: dict[str, npt.NDArray[Any]] = {}
-    with zipfile.ZipFile(path) as archive:
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
         for info in archive.infolist():
             key = info.filename.removesuffix(".npy").lower()
             if (
@@ -114,9 +117,8 @@ def _read_npz(path: Path, where: str) -> dict[str, npt.NDArray[Any]]:
     return arrays
 
 
-def _read_npy(path: Path, where: str) -> dict[str, npt.NDArray[Any]]:
-    with path.open("rb") as stream:
-        return {"h": _read_array(stream, path.stat().st_size, where)}
+def _read_npy(data: bytes, where: str) -> dict[str, npt.NDArray[Any]]:
+    return {"h": _read_array(io.BytesIO(data), len(data), where)}
 
 
 def _read_array(stream: IO[bytes], size: int, where: str) -> npt.NDArray[Any]:
@@ -157,23 +159,15 @@ def _sparse(arrays: dict[str, npt.NDArray[Any]]) -> Any:
     raise ValueError(f"sparse format {kind!r}; store it as csr, csc or coo")
 
 
-def _read_mtx(path: Path, where: str) -> dict[str, npt.NDArray[Any]]:
-    return {"h": _parse(path, where, parse_matrix_market)}
-
-
-def _read_alist(path: Path, where: str) -> dict[str, npt.NDArray[Any]]:
-    return {"h": _parse(path, where, parse_alist)}
-
-
-def _parse(path: Path, where: str, parser: Callable[..., U8]) -> U8:
-    if path.stat().st_size > MAX_TEXT_BYTES:
+def _read_text(
+    data: bytes, where: str, suffix: str, parser: Callable[..., U8]
+) -> dict[str, npt.NDArray[Any]]:
+    if len(data) > MAX_TEXT_BYTES:
         raise InputError(f"is larger than {MAX_TEXT_BYTES >> 20} MiB", where=where, hint="store it as .npz")
     try:
-        return parser(path.read_text(encoding="utf-8"), max_elements=MAX_ELEMENTS)
-    except ValueError as error:
-        raise InputError(
-            f"is not a {path.suffix.lower()} file of a binary matrix: {error}", where=where
-        ) from error
+        return {"h": parser(decoded(data, where=where), max_elements=MAX_ELEMENTS)}
+    except (ValueError, OverflowError) as error:
+        raise InputError(f"is not a {suffix} file of a binary matrix: {error}", where=where) from error
 
 
 def _dense(matrix: Any, where: str) -> npt.NDArray[Any]:
@@ -203,10 +197,10 @@ def _check_size(shape: tuple[int, ...], where: str) -> None:
         raise InputError(f"shape {shape} has more than {MAX_ELEMENTS:,} elements", where=where)
 
 
-_READERS: dict[str, Callable[[Path, str], dict[str, npt.NDArray[Any]]]] = {
+_READERS: dict[str, Callable[[bytes, str], dict[str, npt.NDArray[Any]]]] = {
     ".npz": _read_npz,
     ".npy": _read_npy,
-    ".mtx": _read_mtx,
-    ".alist": _read_alist,
+    ".mtx": partial(_read_text, suffix=".mtx", parser=parse_matrix_market),
+    ".alist": partial(_read_text, suffix=".alist", parser=parse_alist),
 }
 MATRIX_SUFFIXES = tuple(_READERS)

@@ -33,6 +33,7 @@ from autoqec.envs.codes.tanner_graph import TannerGraph
 from autoqec.envs.codes.tanner_graphml import parse_graphml
 from autoqec.envs.codes.tanner_json import parse_tanner_json
 from autoqec.errors import InputError
+from autoqec.io.untrusted_file import read_text
 
 MAX_BYTES = 256 * 2**20
 _PARSERS: dict[str, Callable[..., TannerGraph]] = {
@@ -66,16 +67,7 @@ def read_tanner_graph(path: str | Path) -> TannerGraph:
             where=where,
             hint=f"use {', '.join(GRAPH_SUFFIXES)}",
         )
-    if not file.is_file():
-        raise InputError("no such file", where=where)
-    try:
-        if file.stat().st_size > MAX_BYTES:
-            raise InputError(f"is larger than {MAX_BYTES >> 20} MiB", where=where)
-        text = file.read_bytes().decode("utf-8-sig")
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror}", where=where) from error
-    except UnicodeDecodeError as error:
-        raise InputError(f"byte {error.start} is not UTF-8", where=where, hint="save it as UTF-8") from error
+    text = read_text(file, limit=MAX_BYTES, where=where, links=True)
     graph = parser(text, name=file.stem, where=where)
     if not graph.bits or not graph.checks:
         raise InputError(f"has {len(graph.bits)} bits and {len(graph.checks)} checks", where=where)

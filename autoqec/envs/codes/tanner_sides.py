@@ -36,11 +36,11 @@ def node_from_id(name: str) -> Node:
     return Node("check" if letter == "c" else "bit")
 
 
-def number_in_id(name: str) -> tuple[str, int]:
-    """Sort key that puts `b2` before `b10`."""
+def number_in_id(name: str) -> tuple[str, tuple[int, str]]:
+    """Sort key that puts `b2` before `b10`; digits of any length."""
     found = re.fullmatch(r"(.*?)(\d*)", name, re.DOTALL)
     prefix, digits = (found[1], found[2]) if found else (name, "")
-    return prefix, int(digits or -1)
+    return prefix, (len(digits.lstrip("0")), digits.lstrip("0")) if digits else (-1, "")
 
 
 def build_graph(

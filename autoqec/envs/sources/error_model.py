@@ -6,11 +6,10 @@ from pathlib import Path
 
 import stim
 
-from autoqec.envs.files import read_text
 from autoqec.envs.schema import EnvSpec
+from autoqec.envs.stim_text import read_model
 from autoqec.errors import InputError
 
-_MAX_ERRORS = 20_000_000
 _HINT = "set noise.dem to a .dem file, or code: {type: stim_circuit, source: model.dem}"
 
 
@@ -24,17 +23,7 @@ def dem_path(spec: EnvSpec, root: Path) -> Path:
 
 def parse_dem(path: Path, *, where: str, hint: str = "give a Stim .dem file") -> stim.DetectorErrorModel:
     """A detector error model file with its repeat blocks and shifts unrolled."""
-    text = read_text(path, where=where, hint=hint)
-    try:
-        dem = stim.DetectorErrorModel(text)
-        if dem.num_errors > _MAX_ERRORS:
-            raise InputError(
-                f"{path} unrolls to {dem.num_errors} errors", where=where, hint="use a smaller model"
-            )
-        return dem.flattened()
-    except ValueError as error:
-        first = str(error).strip().splitlines()[0]
-        raise InputError(f"{path} is not a detector error model: {first}", where=where, hint=hint) from error
+    return read_model(path, where=where, hint=hint)
 
 
 def read_dem(path: Path) -> stim.DetectorErrorModel:

@@ -7,10 +7,10 @@ from pathlib import Path
 import stim
 
 from autoqec.envs.codes.code_string import Parameter, parse_code_string, read_parameters
-from autoqec.envs.files import read_text
 from autoqec.envs.noise import CIRCUIT_NOISE
 from autoqec.envs.noise.circuit_noise import add_noise, carries_noise
 from autoqec.envs.schema import EnvSpec
+from autoqec.envs.stim_text import STIM_ERRORS, check_size, read_circuit
 from autoqec.errors import InputError
 
 GENERATED = (
@@ -89,25 +89,24 @@ class StimCircuitSource:
             )
         self._family = name
         sizes = read_parameters(
-            name, params, {"distance": Parameter(low=2), "rounds": Parameter(low=1)}, where="code.source"
+            name,
+            params,
+            {"distance": Parameter(low=2, high=1_000), "rounds": Parameter(low=1, high=1_000_000)},
+            where="code.source",
         )
         self._sizes = {key: int(value) for key, value in sizes.items()}
         try:
-            return stim.Circuit.generated(name, **self._sizes)
-        except ValueError as error:
+            circuit = stim.Circuit.generated(name, **self._sizes)
+        except STIM_ERRORS as error:
             raise InputError(
                 f"{self._spec.code.source!r}: {error}", where="code.source", hint=_HINT
             ) from error
+        check_size(circuit, self._spec.code.source, where="code.source")
+        return circuit
 
     def _read(self, root: Path) -> stim.Circuit:
         path = root / self._spec.code.source
-        text = read_text(path, where="code.source", hint=_HINT)
-        try:
-            circuit = stim.Circuit(text)
-        except ValueError as error:
-            raise InputError(
-                f"{path} is not a Stim circuit: {error}", where="code.source", hint=_HINT
-            ) from error
+        circuit = read_circuit(path, where="code.source", hint=_HINT)
         if circuit.num_detectors == 0 or circuit.num_observables == 0:
             raise InputError(
                 f"{path} has {circuit.num_detectors} detectors and {circuit.num_observables} observables",

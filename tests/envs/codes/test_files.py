@@ -263,7 +263,7 @@ def test_missing_files_folders_and_other_formats(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no such file"):
         read_code(tmp_path / "none.npz")
     (tmp_path / "folder.npy").mkdir()
-    with pytest.raises(InputError, match="no such file"):
+    with pytest.raises(InputError, match="is a folder"):
         read_code(tmp_path / "folder.npy")
     with pytest.raises(InputError, match=r"'.csv' is not a known matrix format[\s\S]*\.alist"):
         read_code(tmp_path / "h.csv")

@@ -1,0 +1,132 @@
+"""Types of options: a value that no command could use is refused before the command begins.
+
+Click's own types take `nan` for a number within any range, integers of any length, and names that no file can have.
+"""
+
+from __future__ import annotations
+
+import errno
+import math
+import os
+from pathlib import Path
+from typing import Any
+
+import click
+
+from autoqec.errors import InputError
+
+MAX_COUNT = 10**12
+MAX_NUMBER = 1e12
+_SHOWN = 80
+
+
+class _Refusing:
+    """What click would refuse in a format of its own is an InputError, which programs can read as JSON."""
+
+    hint: str | None = None
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        try:
+            found = super().convert(_cut(value), param, ctx)  # type: ignore[misc]
+        except click.BadParameter as error:
+            raise InputError(error.message.rstrip("."), where=_name(param), hint=self.hint) from None
+        if problem := self.problem(found):
+            raise InputError(problem, where=_name(param), hint=self.hint)
+        return found
+
+    def problem(self, value: Any) -> str | None:
+        """What is wrong with a value that has the right type; None if nothing is."""
+        raise NotImplementedError
+
+
+class Count(_Refusing, click.IntRange):
+    """An integer in a range, as large as a machine could ever count to."""
+
+    hint = "give an integer in digits"
+
+    def problem(self, value: int) -> str | None:
+        return f"{value} is larger than {MAX_COUNT:.0e}" if abs(value) > MAX_COUNT else None
+
+
+class Number(_Refusing, click.FloatRange):
+    """A finite number in a range."""
+
+    hint = "give a number such as 0.5 or 1e-3"
+
+    def problem(self, value: float) -> str | None:
+        if math.isfinite(value) and abs(value) <= MAX_NUMBER:
+            return None
+        return f"{value} is not a number up to {MAX_NUMBER:.0e}"
+
+    def _describe_range(self) -> str:
+        return "" if self.min is None and self.max is None else super()._describe_range()
+
+
+class AnyPath(click.Path):
+    """A path that a file could have; whether there is one is for the command to say."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(path_type=Path, **options)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        problem = path_problem(value)
+        try:
+            path: Any = value if problem else super().convert(value, param, ctx)
+        except click.BadParameter as error:
+            problem = error.message.rstrip(".")
+        if problem := problem or self.problem(path):
+            raise InputError(problem, where=_name(param), hint="check the path")
+        return path
+
+    def problem(self, path: Path) -> str | None:
+        """Why the command cannot use this path; None if it can."""
+        return None
+
+
+class OutFile(AnyPath):
+    """A file to be written: its folder is there, and nothing but a file would be replaced."""
+
+    def problem(self, path: Path) -> str | None:
+        if self.allow_dash and str(path) == "-":
+            return None
+        if not path.parent.is_dir():
+            return f"folder {path.parent} does not exist"
+        if not os.access(path.parent, os.W_OK | os.X_OK):
+            return f"folder {path.parent} cannot be written"
+        if path.is_dir():
+            return f"{path} is a folder"
+        return f"{path} is not a regular file" if path.exists() and not path.is_file() else None
+
+
+class OutFolder(AnyPath):
+    """A folder to be written into, which is made if it is missing."""
+
+    def problem(self, path: Path) -> str | None:
+        above = next((folder for folder in (path, *path.absolute().parents) if os.path.lexists(folder)), path)
+        return None if above.is_dir() else f"{above} is not a folder"
+
+
+def _name(param: click.Parameter | None) -> str | None:
+    if param is None:
+        return None
+    return max(param.opts, key=len) if isinstance(param, click.Option) else param.human_readable_name
+
+
+def path_problem(value: str | os.PathLike[str]) -> str | None:
+    """Why no file can have this name; None if one can."""
+    text = os.fspath(value)
+    if not text:
+        return "an empty path"
+    try:
+        Path(text).stat()
+    except ValueError as error:
+        return f"{_cut(text)!r} is not a path: {error}"
+    except OSError as error:
+        if error.errno in (errno.ENAMETOOLONG, errno.ELOOP):
+            return f"{_cut(text)!r} is not a path: {error.strerror}"
+    return None
+
+
+def _cut(value: Any) -> Any:
+    """What is quoted in an error; a number that is so long is none."""
+    return value if not isinstance(value, str) or len(value) <= _SHOWN else f"{value[:_SHOWN]}..."
