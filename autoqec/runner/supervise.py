@@ -196,9 +196,13 @@ def _supervised(
         if not os.path.lexists(result):
             return _failed(failure)
         try:
-            return handover.read_metrics(result, files)
+            metrics = handover.read_metrics(result, files)
         except InputError as error:
             return _failed(handover.untrusted(error))
+        if start.remark is None:
+            return metrics
+        note = "; ".join(part for part in (metrics.training_note, start.remark) if part)
+        return metrics.model_copy(update={"training_note": note})
 
 
 def _own_variables() -> dict[str, str]:

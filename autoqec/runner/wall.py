@@ -24,6 +24,8 @@ from autoqec.sandbox.installed import installed_root, is_same_package, python_pa
 from autoqec.sandbox.kernel_cache import copy_kernels, ensure_compiled, kernels_for
 from autoqec.sandbox.tiers import shows, strongest
 
+_NO_GPU = "without the GPU, which the {tier} sandbox cannot reach (install bubblewrap)"
+
 
 @dataclass(frozen=True)
 class Code:
@@ -47,11 +49,12 @@ def code_of(config: RunnerConfig, dsl: PredecoderDSL) -> Code:
 
 @dataclass(frozen=True)
 class Start:
-    """How a process is started."""
+    """How a process is started. remark: what the reader of its results should know."""
 
     command: list[str]
     variables: dict[str, str]
     cwd: Path
+    remark: str | None = None
 
 
 def ready(code: Code, env: Environment, dsl: PredecoderDSL) -> None:
@@ -94,6 +97,7 @@ def confined(command: list[str], code: Code, env: Environment, files: RoundDir, 
             **python_path(code.root),
         },
         code.root if not code.root.is_relative_to(sys.prefix) else scratch,
+        None if tier.reaches_gpus or not gpu.nodes() else _NO_GPU.format(tier=tier.name),
     )
 
 

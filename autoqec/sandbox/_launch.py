@@ -130,12 +130,14 @@ _DENIED = {
 _FORKS = {"x86_64": (57, 58), "aarch64": ()}
 _CLONE = {"x86_64": 56, "aarch64": 220}
 _CLONE3, _CLONE_THREAD = 435, 0x10000
+_AF_UNIX = 1
 
 
 def seccomp(spec: dict[str, Any]) -> None:
     """No new sockets, no system calls that reach into other processes or change the mounts.
 
-    With `alone`, no new processes either: threads only. clone3 hides its flags from a filter, so it is reported
+    With `local_sockets`, sockets of the machine's own kind are allowed: the program must have a network view of its own, in which nobody
+    else listens. With `alone`, no new processes either: threads only. clone3 hides its flags from a filter, so it is reported
     as missing, and the C library falls back to clone.
     """
     machine = platform.machine()
@@ -144,17 +146,27 @@ def seccomp(spec: dict[str, Any]) -> None:
     column = list(_AUDIT_ARCH).index(machine)
     load, equal, at_least, any_bit, answer = 0x20, 0x15, 0x35, 0x45, 0x06
     kill, allow, refuse, missing = 0x80000000, 0x7FFF0000, 0x00050001, 0x00050026  # EPERM is 1, ENOSYS 38
-    numbers = [pair[column] for pair in _DENIED.values()]
-    forks: list[tuple[int, int, int, int]] = []
+    denied = dict(_DENIED)
+    looked_into: list[tuple[int, int, int, int]] = []
+    if spec.get("local_sockets"):
+        number = denied.pop("socket")[column]
+        looked_into += [
+            (equal, 0, 4, number),
+            (load, 0, 0, 16),
+            (equal, 1, 0, _AF_UNIX),
+            (answer, 0, 0, refuse),
+        ]
+        looked_into += [(load, 0, 0, 0)]
+    numbers = [pair[column] for pair in denied.values()]
     if spec.get("alone"):
         numbers += _FORKS[machine]
-        forks = [(equal, 0, 1, _CLONE3), (answer, 0, 0, missing), (equal, 0, 3, _CLONE[machine])]
-        forks += [(load, 0, 0, 16), (any_bit, 1, 0, _CLONE_THREAD), (answer, 0, 0, refuse)]
+        looked_into += [(equal, 0, 1, _CLONE3), (answer, 0, 0, missing), (equal, 0, 3, _CLONE[machine])]
+        looked_into += [(load, 0, 0, 16), (any_bit, 1, 0, _CLONE_THREAD), (answer, 0, 0, refuse)]
     program = [(load, 0, 0, 4), (equal, 1, 0, _AUDIT_ARCH[machine]), (answer, 0, 0, kill), (load, 0, 0, 0)]
     # Numbers from 2^30 are the x32 variants of the same calls.
-    program += [(at_least, len(numbers) + len(forks) + 1, 0, 0x40000000)]
-    program += [(equal, len(numbers) + len(forks) - i, 0, number) for i, number in enumerate(numbers)]
-    program += forks
+    program += [(at_least, len(numbers) + len(looked_into) + 1, 0, 0x40000000)]
+    program += [(equal, len(numbers) + len(looked_into) - i, 0, number) for i, number in enumerate(numbers)]
+    program += looked_into
     program += [(answer, 0, 0, allow), (answer, 0, 0, refuse)]
     code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *line) for line in program))
     header = struct.pack("HxxxxxxP", len(program), ctypes.addressof(code))

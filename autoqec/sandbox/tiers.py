@@ -50,6 +50,7 @@ class Tier(ABC):
 
     name: ClassVar[str]
     confines: ClassVar[bool] = True
+    reaches_gpus: ClassVar[bool] = True
 
     @abstractmethod
     def lacks(self) -> str | None:
@@ -113,6 +114,7 @@ def _launch(
     writable: Sequence[str] = (),
     hidden: Sequence[str] = (),
     devices: Sequence[str] = (),
+    local_sockets: bool = False,
     limits: Mapping[str, int],
     alone: bool = False,
 ) -> list[str]:
@@ -123,6 +125,7 @@ def _launch(
         "hidden": list(hidden),
         "devices": [*_DEVICES, *devices],
         "limits": dict(limits),
+        "local_sockets": local_sockets,
         "alone": alone,
     }
     return [sys.executable, "-I", "-S", str(_LAUNCHER), json.dumps(spec), *argv]
@@ -166,7 +169,10 @@ class Bubblewrap(Tier):
         # What bubblewrap itself made is memory that the program could fill.
         for path in (*covered, "/dev", "/"):
             command += ["--remount-ro", path]
-        return [*command, "--", *_launch(["rlimits", "seccomp"], argv, limits=limits, alone=alone)]
+        filtered = _launch(
+            ["rlimits", "seccomp"], argv, local_sockets=bool(devices), limits=limits, alone=alone
+        )
+        return [*command, "--", *filtered]
 
 
 class Namespaces(Tier):
@@ -195,15 +201,20 @@ class Namespaces(Tier):
             writable=_absolute(writable),
             hidden=_hidden(hidden),
             devices=_absolute(devices),
+            local_sockets=bool(devices),  # the driver of a graphics card opens one
             limits=limits,
             alone=alone,
         )
 
 
 class Landlock(Tier):
-    """Landlock for files, seccomp against sockets. Before Linux 6.12, signals still reach other processes."""
+    """Landlock for files, seccomp against sockets. Before Linux 6.12, signals still reach other processes.
+
+    The driver of a graphics card wants a local socket, and those of others could be reached by one here: it is refused.
+    """
 
     name = "landlock"
+    reaches_gpus = False
 
     def lacks(self) -> str | None:
         return None if sys.platform == "linux" else "Linux only"
