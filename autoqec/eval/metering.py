@@ -84,10 +84,10 @@ class Meter:
         before = verifier.cpu_seconds(model)
         self._worker, self._held = verifier.held(problem, model)
         self._worker.answers(self._held, noise)  # compiles, where there is something to compile
-        self._last = _cpu(self._worker)
-        self._build_s = self._last - before
+        self._build_s = _cpu(self._worker) - before
         self._claimed = self._worker.flops(self._held, noise[:_COUNTED]).mean
-        self._last = _cpu(self._worker)
+        self._code, self._read = verifier.setup.models[model].code, verifier.cpu_read
+        self._read[self._code] = _cpu(self._worker)
         before = verifier.cpu_seconds(reference)
         self._reference = verifier.held(problem, reference)
         asked_of(*self._reference, noise, as_counted=False)
@@ -101,7 +101,7 @@ class Meter:
     def question(self, shots: int) -> None:
         """After each question of the main test."""
         now = _cpu(self._worker)
-        spent, self._last = now - self._last, now
+        spent, self._read[self._code] = now - self._read[self._code], now
         self._shots += shots
         self._cpu_s += spent
         self._stop(spent / 2 - STOP_S, shots, self._explained_s)  # twice the time for one: the chunk decides

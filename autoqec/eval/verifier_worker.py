@@ -104,6 +104,7 @@ class VerifierWorker:
         self._fault_maps: dict[str, FaultMaps] = {}
         self._environments: dict[tuple[str, str], Environment] = {}
         self._meters: dict[tuple[str, str], Meter] = {}
+        self.cpu_read: dict[Path, float] = {}  # CPU time of each confined process when a meter last looked
 
     def close(self) -> None:
         for worker in self._workers.values():
