@@ -24,8 +24,10 @@ if TYPE_CHECKING:
 
 REFERENCE = "reference"
 """The form of a subject that its CPU time is compared with."""
-STOP = 10.0
-"""A model whose question takes so many times the CPU time that its operations explain is not asked again."""
+SLOWER = {True: 2.5, False: 6.0}
+"""Times slower than the reference as it is counted, per operation, that a model may be: with its twin for a reference, and without.
+One that is slower in a chunk of the main test has failed, and is not asked again: a verification takes a time in proportion
+to the count."""
 STOP_S = 1.0
 """CPU seconds that a question may take in any case."""
 _COUNTED = 8
@@ -58,6 +60,14 @@ def summed(parts: list[tuple[float, ...]]) -> Metered | None:
     return Metered(*rows[:, :5].sum(axis=0).tolist(), *slowest[5:].tolist())
 
 
+class HiddenWork(Exception):
+    """A chunk of the main test was answered, and took too long. figures: its `Metered`."""
+
+    def __init__(self, what: str, figures: tuple[float, ...]) -> None:
+        super().__init__(what)
+        self.what, self.figures = what, figures
+
+
 class Meter:
     """In one worker of the verifier, for one model on one problem.
 
@@ -67,16 +77,17 @@ class Meter:
 
     def __init__(self, verifier: VerifierWorker, problem: str, model: str) -> None:
         reference = reference_of(model)
+        self._slower = SLOWER[verifier.setup.models[reference].dsl == verifier.setup.models[model].dsl]
         noise = typical_syndromes(
             verifier.setup.problems[problem], BATCH, int.from_bytes(np.random.bytes(4), "little")
         )
         before = verifier.cpu_seconds(model)
         self._worker, self._held = verifier.held(problem, model)
         self._worker.answers(self._held, noise)  # compiles, where there is something to compile
-        self._last = _cpu(self._worker)
-        self._build_s = self._last - before
-        claimed = self._worker.flops(self._held, noise[:_COUNTED])
-        self._last = _cpu(self._worker)
+        self._build_s = _cpu(self._worker) - before
+        self._claimed = self._worker.flops(self._held, noise[:_COUNTED]).mean
+        self._code, self._read = verifier.setup.models[model].code, verifier.cpu_read
+        self._read[self._code] = _cpu(self._worker)
         before = verifier.cpu_seconds(reference)
         self._reference = verifier.held(problem, reference)
         asked_of(*self._reference, noise, as_counted=False)
@@ -84,25 +95,23 @@ class Meter:
         self._flops = self._reference[0].flops(self._reference[1], noise[:_COUNTED]).mean
         asked_of(*self._reference, noise, as_counted=True)
         plain_s = asked_of(*self._reference, noise, as_counted=True)
-        self._explained_s = claimed.mean * plain_s / (BATCH * max(self._flops, 1))
+        self._explained_s = self._claimed * plain_s / (BATCH * max(self._flops, 1))
         self._shots, self._cpu_s = 0, 0.0
 
     def question(self, shots: int) -> None:
         """After each question of the main test."""
         now = _cpu(self._worker)
-        spent, self._last = now - self._last, now
+        spent, self._read[self._code] = now - self._read[self._code], now
         self._shots += shots
         self._cpu_s += spent
-        explained = shots * self._explained_s
-        if spent > STOP_S + STOP * explained:
-            self._worker.close()
-            raise WorkerDied(
-                f"used {spent:.1f} s of CPU for {shots} shots, and its operations explain {explained:.3f}: work is hidden",
-                where="the model's process",
-            )
+        self._stop(spent / 2 - STOP_S, shots, self._explained_s)  # twice the time for one: the chunk decides
 
     def chunk(self, detectors: U8) -> tuple[float, ...]:
-        """At the end of a chunk: the reference's turn, and the `Metered` since the last one."""
+        """At the end of a chunk: the reference's turn, and the `Metered` since the last one.
+
+        Raises:
+            HiddenWork: the model is not to be asked again.
+        """
         rows = detectors[:BATCH]
         run_s, plain_s = (asked_of(*self._reference, rows, as_counted=each) for each in (False, True))
         spent = Metered(
@@ -116,7 +125,21 @@ class Meter:
             self._reference_build_s,
         )
         self._shots, self._cpu_s = 0, 0.0
-        return tuple(float(each) for each in spent)
+        figures = tuple(float(each) for each in spent)
+        try:
+            self._stop(spent.cpu_s, spent.shots, self._claimed * plain_s / (len(rows) * max(self._flops, 1)))
+        except WorkerDied as error:
+            raise HiddenWork(error.what, figures) from None
+        return figures
+
+    def _stop(self, spent: float, shots: float, explained_s: float) -> None:
+        if spent > self._slower * shots * explained_s:
+            self._worker.close()
+            raise WorkerDied(
+                f"used {spent:.1f} s of CPU for {shots:.0f} shots, and its operations explain {shots * explained_s:.2f}: "
+                "work is hidden from the count",
+                where="the model's process",
+            )
 
 
 def reference_of(model: str) -> str:

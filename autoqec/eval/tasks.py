@@ -144,5 +144,7 @@ class Candidate:
                 break
         bits = np.packbits(np.concatenate(failed), bitorder="little")
         seconds = time.perf_counter() - begin - waited
-        spent = () if meter is None or invalid == done else meter.chunk(shots.detectors)
+        spent = (
+            () if meter is None or invalid == done else verifier.metered(self.model, meter, shots.detectors)
+        )
         return Scored(self.start, done, bits, seconds, waited, invalid, tuple(complaints)[:5], spent)

@@ -30,7 +30,7 @@ from autoqec.envs.packing import pack, unpack, width
 from autoqec.envs.problem import U8, DecodingProblem
 from autoqec.envs.schema import EnvSpec
 from autoqec.errors import AutoQECError
-from autoqec.eval.metering import Meter, reference_of
+from autoqec.eval.metering import HiddenWork, Meter, reference_of
 from autoqec.eval.worker_results import encode, encode_error
 from autoqec.sandbox.confined import Refused, WorkerDied
 from autoqec.sandbox.installed import installed_root
@@ -109,6 +109,7 @@ class VerifierWorker:
         self._fault_maps: dict[str, FaultMaps] = {}
         self._environments: dict[tuple[str, str], Environment] = {}
         self._meters: dict[tuple[str, str], Meter] = {}
+        self.cpu_read: dict[Path, float] = {}  # CPU time of each confined process when a meter last looked
 
     def close(self) -> None:
         for worker in self._workers.values():
@@ -202,6 +203,14 @@ class VerifierWorker:
             except Refused:
                 return None
         return self._meters.get(key)
+
+    def metered(self, model: str, meter: Meter, detectors: U8) -> tuple[float, ...]:
+        """The end of a chunk of the main test; a model that took far too long is dead from here on."""
+        try:
+            return meter.chunk(detectors)
+        except HiddenWork as hidden:
+            self._deaths.setdefault(self.setup.models[model].code, hidden.what)
+            return hidden.figures
 
     def ask(self, problem: str, model: str, detectors: U8, meter: Meter | None = None) -> Answers:
         """The model on some shots. What the model fails to answer is invalid; it is never answered for it."""

@@ -54,8 +54,10 @@ _TAIL = """
 - A hidden algorithm that the weights switch on within a tolerance, such as a fixed decoder that runs while some learned number
   is roughly right, looks like learning under every ablation. Its gain on fresh shots is real, and so is its cost; only the
   attribution is wrong. The commit of the round is there to be read.
-- Work below what the clock can show: the cost census compares counted operations with time per shot, and code of a
-  branch that hides a factor of ten from the count, in numpy or in a kernel of its own, can stay above its limit.
+- Work below what the clock can show: code of a branch that works outside torch, with better kernels than those of its config's own
+  model, hides up to four times the ratio of their speeds. Beyond that its CPU time is charged, and then condemned.
+- Learned numbers in the source of a branch, such as a table of literals that works together with the weights, are not counted as
+  parameters. A table that wins without them is found by the ablation.
 - Whoever owns the verifier's account owns the verifier: its interpreter, its home with secret and ledger. Rows cannot
   be changed or taken out of the middle of the ledger unseen, but its end can be cut off. Start the installed `autoqec` command, and not
   `python -m` inside a checkout that is being judged.

@@ -72,6 +72,13 @@ ATTACKS: dict[str, tuple[Attack, str]] = {
     "transposed tensor": (lambda s: with_state(s.round, **{"bp.weight": torch.ones(6, 7).T}), "strided"),
     "NaN weights": (lambda s: with_state(s.round, **{"bp.readout": torch.full((6,), float("nan"))}), "NaN"),
     "complex numbers": (lambda s: with_state(s.round, **{"bp.readout": torch.ones(6) * 1j}), "complex"),
+    **{
+        f"{dtype}": (
+            lambda s, dtype=dtype: with_state(s.round, **{"bp.readout": torch.ones(6).to(dtype)}),
+            "weights are real numbers",
+        )
+        for dtype in (torch.int64, torch.int8, torch.uint8, torch.bool, torch.bfloat16)
+    },
     "no tensor": (lambda s: with_state(s.round, **{"bp.readout": [1.0] * 6}), "not a plain tensor"),
     "truncated file": (lambda s: (s.round / "checkpoint.pt").read_bytes()[:-300], "zip"),
     "no zip archive": (lambda _: b"\x80\x02}q\x00." * 10, "zip"),

@@ -2,15 +2,18 @@
 
 from typing import get_args
 
+import numpy as np
 import pytest
 import torch
 
 from autoqec.decoders import dsl_schema as schema
-from autoqec.decoders.compiler import compile_predecoder
+from autoqec.decoders.compiler import compile_predecoder, context
 from autoqec.decoders.cost import count_flops, measure
+from autoqec.decoders.cost_basis import learned_numbers, typical_syndromes
 from autoqec.decoders.dsl_schema import PredecoderDSL
-from autoqec.decoders.flop_census import reference_path
+from autoqec.decoders.flop_census import count, reference_path
 from autoqec.envs.load import load_env
+from autoqec.envs.packing import unpack
 
 PROBLEMS = {"surface_d3_depol": 0.005, "bb72_capacity": 0.06}
 
@@ -70,6 +73,63 @@ def test_compiled_kernels_hide_no_work(problem):
         part.fused = False
     assert count_flops(module, problem) == count
     assert not any(part.fused for part in fused)
+
+
+def asked_of(module, problem, shots=8, **options):
+    rows = unpack(typical_syndromes(problem, shots), problem.n_checks)
+    return count(module, [torch.from_numpy(rows).float()], context(problem), **options)
+
+
+def test_a_kernel_outside_the_module_is_counted_like_one_inside(problem):
+    """What a module keeps in a plain list is no part of it, and works for it all the same."""
+    module, other = compiled(problem, bp={"iterations": 2}), compiled(problem, bp={"iterations": 9})
+    honest = asked_of(other, problem)
+    module.fault_log_odds = other.fault_log_odds
+    assert asked_of(module, problem).mean == honest.mean
+    assert other.bp.fused
+
+
+def test_work_that_depends_on_the_shot_is_counted_as_it_happens(problem):
+    """Twice the work for shots with an even number of defects, once for the others."""
+    module = compiled(problem, bp={"iterations": 2})
+    once, answer = asked_of(module, problem), module.fault_log_odds
+
+    def twice_if_even(syndrome, ctx):
+        even = syndrome[syndrome.sum(dim=1) % 2 == 0]
+        if len(even):
+            answer(even, ctx)
+        return answer(syndrome, ctx)
+
+    module.fault_log_odds = twice_if_even
+    found = asked_of(module, problem, shots=64, alone=16)
+    assert once.spread == 0
+    assert 1.2 * once.mean < found.mean < 1.9 * once.mean
+    assert found.spread > 0
+    assert found.largest > 1.9 * once.mean
+
+
+def test_what_a_call_costs_whatever_its_batch_is_told_apart(problem):
+    module = compiled(problem, bp={"iterations": 2})
+    before, answer = asked_of(module, problem), module.fault_log_odds
+
+    def with_a_table(syndrome, ctx):
+        return answer(syndrome, ctx) + 0 * (torch.ones(64, 64) @ torch.ones(64, 64))[0, 0]
+
+    module.fault_log_odds = with_a_table
+    after = asked_of(module, problem)
+    assert after.per_call - before.per_call >= 2 * 64**3
+    assert after.mean - before.mean <= 2 * problem.n_faults
+
+
+def test_syndromes_to_count_on_are_those_of_the_problem_s_faults(problem):
+    bits = unpack(typical_syndromes(problem, 4000), problem.n_checks)
+    rows = problem.h.toarray().astype(bool)
+    rates = [(1 - np.prod(1 - 2 * problem.priors[row])) / 2 for row in rows]
+    assert np.abs(bits.mean(axis=0) - rates).max() < 0.05
+
+
+def test_a_number_of_eight_bytes_counts_twice():
+    assert learned_numbers({"half": (10, 20), "single": (10, 40), "double": (10, 80)}) == 40
 
 
 def test_the_reference_path_gives_way_to_errors(problem):

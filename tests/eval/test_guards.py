@@ -161,7 +161,7 @@ def test_each_trick_breaks_its_guard(
 
 
 @pytest.mark.verifier
-@pytest.mark.parametrize("size", [250, 1200], ids=["judged", "stopped"])
+@pytest.mark.parametrize("size", [420, 1200], ids=["judged", "stopped"])
 def test_work_outside_torch_shows_in_the_time_it_takes(
     verifier_with: Callable[[str], VerifierWorker], where: Where, env: Environment, size: int
 ) -> None:

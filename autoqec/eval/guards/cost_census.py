@@ -26,7 +26,7 @@ import numpy as np
 from autoqec.errors import AutoQECError
 from autoqec.eval.ablations import has_twin
 from autoqec.eval.guards import Guard
-from autoqec.eval.metering import Metered, summed
+from autoqec.eval.metering import SLOWER, Metered, summed
 from autoqec.eval.schema import CostCensus, GuardResult
 from autoqec.eval.verification_state import VerificationState
 from autoqec.eval.verifier_worker import VerifierWorker, timed
@@ -37,8 +37,6 @@ COMPARED, COUNTED, ALONE = 512, 512, 16
 SINGLE, BULK = 60, 5
 ALLOWED = 0.02
 """Share of shots that the counted path may decide otherwise: it rounds differently."""
-SLOWER = {True: 4.0, False: 8.0}
-"""Times slower than the reference as it is counted, per operation, that a model may be: with its twin for a reference, and without."""
 CHARGED = 4.0
 """Times slower than the reference as it runs before CPU time is charged."""
 PER_CALL = 4.0
