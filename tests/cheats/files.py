@@ -47,7 +47,7 @@ def _judged(archive: Path, *, evaluate: bool, gain: str | None) -> Outcome:
     except AutoQECError as error:
         return refused(error, gain)
     said = [problem for check in result.rounds for problem in check.problems]
-    stopped = result.outcome in ("does not hold", "proves nothing")
+    stopped = result.outcome in ("does not hold", "proves nothing", "not shown again")
     return Outcome("refused" if stopped else "SUCCEEDED", (*result.problems, *said, result.outcome), gain)
 
 
@@ -131,8 +131,28 @@ def _twelve(scene: Scene) -> Outcome:
     because="claims a gain",
 )
 def _promoted(scene: Scene) -> Outcome:
+    return _promote(scene, 0.015)
+
+
+@cheat(
+    "gain within the noise made VERIFIED",
+    family=_PACKAGE,
+    how="the same, with a gain so small that few fresh shots neither show nor refute it",
+    defence="what is VERIFIED there and not significant here is said to be not shown again, and does not end as what holds",
+    expect="refused",
+    because="not shown again",
+)
+def _promoted_little(scene: Scene) -> Outcome:
+    return _promote(scene, 0.0035)
+
+
+def _promote(scene: Scene, gain: float) -> Outcome:
     def change(folder: Path, made: Packaged) -> None:
-        forger.rewrite(made, folder, 3, lambda report: forger.with_counts(report, 260, 110))
+        def edit(report: VerifyReport) -> VerifyReport:
+            c = report.per_p[0].c
+            return forger.with_counts(report, c + round(gain * report.per_p[0].shots), c)
+
+        forger.rewrite(made, folder, 3, edit)
 
     return _forged(scene, change, evaluate=True, gain="SUSPICIOUS -> VERIFIED (claimed)")
 
