@@ -19,11 +19,13 @@ EXIT_INTERRUPTED = 130
 @click.option(
     "--p", "ps", type=Number(), multiple=True, help="Only this p (repeatable). Default: the whole sweep."
 )
-@click.option("--shots", type=Count(min=0), default=20_000, show_default=True, help="Shots per p.")
+@click.option(
+    "--shots", type=Count(min=0, max=10**10), default=20_000, show_default=True, help="Shots per p."
+)
 @click.option(
     "--decoders", help="Comma-separated names, e.g. pymatching,bposd-10. Default: the environment's."
 )
-@click.option("--workers", type=Count(min=1), help="Worker processes. Default: one per core.")
+@click.option("--workers", type=Count(min=1, max=4096), help="Worker processes. Default: one per core.")
 @click.option("--fresh", is_flag=True, help="Neither reuse nor keep earlier shots of the same decoders.")
 @click.option("--csv", "csv_path", type=OutFile(), help="Write a sinter CSV.")
 @click.option(

@@ -17,6 +17,7 @@ from autoqec.errors import InputError
 
 MAX_COUNT = 10**12
 MAX_NUMBER = 1e12
+MAX_SECONDS = 1e6
 _SHOWN = 80
 
 
@@ -42,6 +43,7 @@ class _Refusing:
 class Count(_Refusing, click.IntRange):
     """An integer in a range, as large as a machine could ever count to."""
 
+    name = "integer"
     hint = "give an integer in digits"
 
     def problem(self, value: int) -> str | None:
@@ -51,6 +53,7 @@ class Count(_Refusing, click.IntRange):
 class Number(_Refusing, click.FloatRange):
     """A finite number in a range."""
 
+    name = "number"
     hint = "give a number such as 0.5 or 1e-3"
 
     def problem(self, value: float) -> str | None:
@@ -60,6 +63,13 @@ class Number(_Refusing, click.FloatRange):
 
     def _describe_range(self) -> str:
         return "" if self.min is None and self.max is None else super()._describe_range()
+
+
+class Seconds(Number):
+    """A time to wait at most; the system takes no longer ones than some weeks."""
+
+    def __init__(self) -> None:
+        super().__init__(min=1, max=MAX_SECONDS)
 
 
 class AnyPath(click.Path):

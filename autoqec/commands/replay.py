@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from autoqec.commands.options import AnyPath, Number
+from autoqec.commands.options import AnyPath, Seconds
 from autoqec.commands.output import print_json
 
 
@@ -16,7 +16,7 @@ from autoqec.commands.output import print_json
 @click.argument("round_dir", type=AnyPath(file_okay=False))
 @click.option(
     "--wall-clock",
-    type=Number(min=1),
+    type=Seconds(),
     default=1800.0,
     show_default=True,
     help="Seconds until the replay is killed.",

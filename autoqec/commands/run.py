@@ -49,7 +49,7 @@ def _usd(_context: click.Context, _option: click.Parameter, text: str | None) ->
 )
 @click.option(
     "--round-minutes",
-    type=Number(min=0, min_open=True),
+    type=Number(min=0, min_open=True, max=15_000),
     help="Maximum time of one round's training and validation. Default: its profile's.",
 )
 @click.option(

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from autoqec.commands.invocation import commit_of, normalised_argv, parents_of
-from autoqec.commands.options import AnyPath, Count, Number, OutFolder
+from autoqec.commands.options import AnyPath, Count, Number, OutFolder, Seconds
 from autoqec.commands.output import print_result, print_table
 
 
@@ -26,7 +26,7 @@ from autoqec.commands.output import print_result, print_table
 @click.option("--seed", type=Count(min=0), default=0, show_default=True)
 @click.option(
     "--wall-clock",
-    type=Number(min=1),
+    type=Seconds(),
     default=1800.0,
     show_default=True,
     help="Seconds until the round is killed.",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from autoqec.commands.options import AnyPath, Count, Number
+from autoqec.commands.options import AnyPath, Count, Number, Seconds
 from autoqec.commands.output import print_json, print_table
 from autoqec.commands.progress import tasks_progress
 from autoqec.errors import InputError
@@ -81,7 +81,7 @@ def _labels(
 @click.option(
     "--deadline",
     "deadline_s",
-    type=Number(min=1),
+    type=Seconds(),
     default=3600.0,
     show_default=True,
     help="Seconds that the model may take in each of its processes; a thirtieth, but at least 120, for 1024 shots.",

@@ -42,7 +42,7 @@ class Plan(BaseModel):
     budget_minutes: float | None = Field(default=None, gt=0, le=1e12)
     budget_usd: Decimal | None = Field(default=None, ge=0)
     memory_gb: float = Field(gt=0, le=1e12)
-    wall_clock_s: float | None = Field(default=None, gt=0, le=1e14)
+    wall_clock_s: float | None = Field(default=None, gt=0, le=1e6)
     refuse_over_budget: bool = False
 
     @property
