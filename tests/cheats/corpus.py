@@ -22,6 +22,7 @@ _MODULES = (
     "statistics",
     "tier2",
     "prompts",
+    "training",
 )
 _STOPPED = ("refused", "FAILED", "SUSPICIOUS", "no effect")
 
