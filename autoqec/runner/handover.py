@@ -90,9 +90,8 @@ def take_over(files: RoundDir) -> None:
 def _sweep(inside: RoundDir, keep: tuple[Path, ...]) -> None:
     """Leaves plain files of these names that nothing else links to, readable, and not longer than a log may be if they are one."""
     with os.scandir(inside.path) as entries:
-        found = [Path(entry.path) for entry in entries]
-    for path in found:
-        facts = path.lstat()
+        found = {Path(entry.path): entry.stat(follow_symlinks=False) for entry in entries}
+    for path, facts in found.items():
         is_plain = stat.S_ISREG(facts.st_mode) and facts.st_nlink == 1
         if path in keep and is_plain and (path != inside.train_log or facts.st_size <= _LOG_BYTES):
             path.chmod(0o644)

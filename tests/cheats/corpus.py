@@ -26,6 +26,7 @@ _MODULES = (
     "tier2",
     "prompts",
     "files",
+    "training",
 )
 _STOPPED = ("refused", "FAILED", "SUSPICIOUS", "no effect")
 
