@@ -32,6 +32,8 @@ TESTED = (
     "poisoned index in numba's cache folder",
     "ghost row",
     "ghost row in a run",
+    "module that reads the secret",
+    "fake gitdir with a filter",
     "untrained belief propagation, d = 4",
 )
 """Played by `make test-verifier`, each family of cheats at least once; the rest by `make cheats` alone."""
