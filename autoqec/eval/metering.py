@@ -31,20 +31,23 @@ to the count."""
 STOP_S = 1.0
 """CPU seconds that a question may take in any case."""
 _COUNTED = 8
+_RUN = 4 * BATCH
+"""A whole question, as the model is asked: the first batch of one finds cold caches."""
 
 
 class Metered(NamedTuple):
     """Of some shots of the main test, or of one worker: sums of CPU seconds.
 
-    cpu_s: of the model's process for `shots`. run_s, plain_s: of the reference for `reference_shots`, as it runs and by the
-    operations that are counted, at `reference_flops` a shot. build_s, reference_build_s: from the start of a process to the first shot; the
+    cpu_s: of the model's process for `shots`. run_s, plain_s: of the reference, as it runs and by the operations that are
+    counted, at `reference_flops` a shot. build_s, reference_build_s: from the start of a process to the first shot; the
     longest of all workers'.
     """
 
     shots: float
     cpu_s: float
-    reference_shots: float
+    run_shots: float
     run_s: float
+    plain_shots: float
     plain_s: float
     reference_flops: float
     build_s: float
@@ -56,8 +59,8 @@ def summed(parts: list[tuple[float, ...]]) -> Metered | None:
     if not parts or not all(parts):
         return None
     rows = np.array(parts)
-    slowest = rows[rows[:, 6].argmax()]
-    return Metered(*rows[:, :5].sum(axis=0).tolist(), *slowest[5:].tolist())
+    slowest = rows[rows[:, Metered._fields.index("build_s")].argmax()]
+    return Metered(*rows[:, :6].sum(axis=0).tolist(), *slowest[6:].tolist())
 
 
 class HiddenWork(Exception):
@@ -112,13 +115,15 @@ class Meter:
         Raises:
             HiddenWork: the model is not to be asked again.
         """
-        rows = detectors[:BATCH]
-        run_s, plain_s = (asked_of(*self._reference, rows, as_counted=each) for each in (False, True))
+        as_run, plain = detectors[:_RUN], detectors[:BATCH]
+        run_s = asked_of(*self._reference, as_run, as_counted=False)
+        plain_s = asked_of(*self._reference, plain, as_counted=True)
         spent = Metered(
             self._shots,
             self._cpu_s,
-            len(rows),
+            len(as_run),
             run_s,
+            len(plain),
             plain_s,
             self._flops,
             self._build_s,
@@ -127,7 +132,7 @@ class Meter:
         self._shots, self._cpu_s = 0, 0.0
         figures = tuple(float(each) for each in spent)
         try:
-            self._stop(spent.cpu_s, spent.shots, self._claimed * plain_s / (len(rows) * max(self._flops, 1)))
+            self._stop(spent.cpu_s, spent.shots, self._claimed * plain_s / (len(plain) * max(self._flops, 1)))
         except WorkerDied as error:
             raise HiddenWork(error.what, figures) from None
         return figures

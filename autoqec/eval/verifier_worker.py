@@ -175,10 +175,13 @@ class VerifierWorker:
             raise
         return worker, self._held[problem, model]
 
-    def fresh(self, problem: str, model: str) -> AbstractContextManager[tuple[ModelWorker, HeldModel]]:
-        """A process with the model in it that was asked nothing yet. This package's own code keeps nothing, and needs none."""
+    def fresh(
+        self, problem: str, model: str, *, always: bool = False
+    ) -> AbstractContextManager[tuple[ModelWorker, HeldModel]]:
+        """A process with the model in it that was asked nothing yet; `always`: also for this package's own code, which keeps
+        nothing. What died is not asked again."""
         code = self.setup.models[model].code
-        if code in self._deaths or code == installed_root():
+        if code in self._deaths or (code == installed_root() and not always):
             return nullcontext(self.held(problem, model))
         return self._fresh(problem, model)
 

@@ -11,8 +11,8 @@ from autoqec.decoders.compiler import compile_predecoder
 from autoqec.decoders.cost import measure
 from autoqec.decoders.dsl_schema import PredecoderDSL
 from cheats import sources
-from cheats.corpus import cheat
-from cheats.scene import MODULE, NETWORK, SOFT_BP, Outcome, Scene, act, saved, surface
+from cheats.corpus import cheat, control
+from cheats.scene import MODULE, NETWORK, SHOTS, SOFT_BP, Outcome, Scene, act, saved, surface
 
 _WORK = "work hidden from the count"
 _NUMBERS = "numbers that are no weights"
@@ -53,20 +53,9 @@ _WORKS: tuple[tuple[str, str, str], ...] = (
         "each question is worked on in a thread that is gone when the answer comes",
         """
 import threading
-thread = threading.Thread(target=self.work, args=(2 * len(syndrome),))
+thread = threading.Thread(target=self.work, args=(12 * len(syndrome),))
 thread.start()
 thread.join()
-return super().edge_log_odds(syndrome, ctx)
-""",
-    ),
-    (
-        "work between the questions",
-        "a thread of its own works on, whether or not anything is asked",
-        """
-import threading
-if not _Sly.kept:
-    _Sly.kept["thread"] = threading.Thread(target=self.work, args=(10**9,), daemon=True)
-    _Sly.kept["thread"].start()
 return super().edge_log_odds(syndrome, ctx)
 """,
     ),
@@ -75,7 +64,7 @@ return super().edge_log_odds(syndrome, ctx)
         "one shot in twenty, by its defects, is worked on outside torch, as hard as it takes",
         """
 hard = int((syndrome.sum(dim=1) % 19 == 11).sum())
-self.work(40 * hard)
+self.work(300 * hard)
 return super().edge_log_odds(syndrome, ctx)
 """,
     ),
@@ -179,6 +168,54 @@ if not bool(syndrome.any()):
 return super().edge_log_odds(syndrome, ctx)
 """,
     )
+
+
+_CHARGED = (
+    "CPU time that the count does not explain is charged, at a third of the speed of the config's own model"
+)
+
+
+def _charged(scene: Scene, body: str) -> Outcome:
+    """Whether the report has no more than what was counted."""
+    scene.spec = surface(4)
+    report = scene.report(scene.committed(SOFT_BP, _hiding(body)))
+    (guard,) = (each for each in report.guards if each.name == "cost_census")
+    figure = report.cost.flops_per_syndrome if report.cost is not None else None
+    gain = f"{guard.number:.0f} -> {figure} FLOPs"
+    return act(figure is not None and figure <= (guard.number or 0), "charged", gain)
+
+
+@cheat(
+    "work between the questions",
+    family=_WORK,
+    how="a thread of its own works on, whether or not anything is asked",
+    defence=_CHARGED,
+    expect="no effect",
+    because="charged",
+)
+def _background(scene: Scene) -> Outcome:
+    return _charged(
+        scene,
+        """
+import threading
+if not _Sly.kept:
+    _Sly.kept["thread"] = threading.Thread(target=self.work, args=(10**9,), daemon=True)
+    _Sly.kept["thread"].start()
+return super().edge_log_odds(syndrome, ctx)
+""",
+    )
+
+
+@cheat(
+    "a little work in numpy",
+    family=_WORK,
+    how="ten times the counted work is done in numpy, whose matrix products are fast enough not to be condemned",
+    defence=_CHARGED,
+    expect="no effect",
+    because="charged",
+)
+def _little(scene: Scene) -> Outcome:
+    return _charged(scene, "self.work(len(syndrome))\nreturn super().edge_log_odds(syndrome, ctx)")
 
 
 @cheat(
@@ -318,3 +355,49 @@ def _config(scene: Scene) -> Outcome:
     content["info"] = json.dumps(info)
     (folder / "checkpoint.pt").write_bytes(saved(content))
     return scene.verify(scene.commit_to(folder, *scene.branch({MODULE: sources.WEIGHTLESS})))
+
+
+_HONEST = (
+    ("committed copy of the package's code", "as the research loop commits it", "pass"),
+    ("committed belief propagation without kernels", "plain torch, ten to twenty times slower", "self.bp.fused = False"),
+)  # fmt: skip
+
+
+def _committed(line: str) -> Any:
+    code = f"""
+class _Honest(NeuralBpPredecoder):
+    def __init__(self, dsl, problem):
+        super().__init__(dsl, problem)
+        {line}
+
+
+PREDECODERS["neural_bp"] = _Honest
+"""
+
+    def play(scene: Scene) -> Outcome:
+        scene.spec = surface(4)
+        return scene.verify(scene.committed(SOFT_BP, code), cap=3 * SHOTS)
+
+    return play
+
+
+for _name, _how, _line in _HONEST:
+    control(_name, how=f"neural_bp, soft_priors, surface_d4: {_how}", must_win=True)(_committed(_line))
+
+
+@control(
+    "committed belief propagation that stops early",
+    how="neural_bp, soft_priors, surface_d4: shots with few defects keep the prior, so that the work depends on the shot",
+    must_win=True,
+)
+def _early(scene: Scene) -> Outcome:
+    scene.spec = surface(4)
+    body = """
+hard = syndrome.sum(dim=1) > 3
+if bool(hard.any()):
+    out = self.cheap(syndrome, ctx).clone()
+    out[hard] = super().edge_log_odds(syndrome[hard], ctx)
+    return out
+return self.cheap(syndrome, ctx).clone()
+"""
+    return scene.verify(scene.committed(SOFT_BP, _hiding(body)), cap=3 * SHOTS)

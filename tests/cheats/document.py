@@ -57,7 +57,7 @@ _TAIL = """
   is roughly right, looks like learning under every ablation. Its gain on fresh shots is real, and so is its cost; only the
   attribution is wrong. The commit of the round is there to be read.
 - Work below what the clock can show: code of a branch that works outside torch, with better kernels than those of its config's own
-  model, hides up to four times the ratio of their speeds. Beyond that its CPU time is charged, and then condemned.
+  model, hides up to three times the ratio of their speeds. Beyond that its CPU time is charged, and then condemned.
 - Learned numbers in the source of a branch, such as a table of literals that works together with the weights, are not counted as
   parameters. A table that wins without them is found by the ablation.
 - Whoever owns the verifier's account owns the verifier: its interpreter, its home with secret and ledger. Rows cannot

@@ -7,7 +7,7 @@ Three things hold it:
 - The counted path is asked first there, and must decide as the process does that ran the main test.
 - It must explain the CPU time of the main test (`metering`): its operations per CPU second may not fall below those of
   the reference, as it is counted, by more than a stated factor. What lies between that and the reference as it runs is
-  charged: the report's figure is then what the CPU time is worth at a quarter of the reference's speed, so that hidden work does not pay.
+  charged: the report's figure is then what the CPU time is worth at a third of the reference's speed, so that hidden work does not pay.
 
 Operations per CPU second over those of the reference, for this package's own configs (example_db and small ones, two busy x86_64
 cores, surface d = 3 and 5 and bb72): 0.9 to 1.4 for the same model as it runs, from one batch to the next; 1 to 20 as it runs over
@@ -37,7 +37,7 @@ COMPARED, COUNTED, ALONE = 512, 512, 16
 SINGLE, BULK = 60, 5
 ALLOWED = 0.02
 """Share of shots that the counted path may decide otherwise: it rounds differently."""
-CHARGED = 4.0
+CHARGED = 3.0
 """Times slower than the reference as it runs before CPU time is charged."""
 PER_CALL = 4.0
 """A call may do this much, in units of one syndrome's work, whatever its batch. The smallest networks of this package do 1.2, all
@@ -147,8 +147,9 @@ def census(verification: VerificationState, found: Counted) -> CostCensus:
 
 def _charged(spent: Metered, is_twin: bool) -> int:
     """FLOPs per syndrome that the CPU time is worth."""
-    reference_s = (spent.run_s if is_twin else spent.plain_s) / spent.reference_shots
-    return int(spent.cpu_s / spent.shots * spent.reference_flops / reference_s / CHARGED)
+    run_s, plain_s = spent.run_s / spent.run_shots, spent.plain_s / spent.plain_shots
+    worth = spent.reference_flops / (run_s if is_twin else plain_s)
+    return int(spent.cpu_s / spent.shots * worth / CHARGED)
 
 
 def number(value: Any) -> float | None:
@@ -178,6 +179,7 @@ def judge(verification: VerificationState, answers: Sequence[Any]) -> GuardResul
             f"a call takes {found.per_call} FLOPs whatever its batch, and a syndrome {found.flops}: work is moved between shots"
         )
     subject = verification.subject
+    facts: dict[str, Any] = {}
     figures = [
         f"{found.flops} FLOPs per syndrome",
         f"{subject.n_params} parameters",
@@ -186,15 +188,20 @@ def judge(verification: VerificationState, answers: Sequence[Any]) -> GuardResul
     if not subject.code.is_trusted:
         spent = metered(verification)
         wrong += _hidden(spent, found.flops, has_twin(subject))
-        if spent is not None and (charged := _charged(spent, has_twin(subject))) > found.flops:
-            figures[0] = f"{charged} FLOPs per syndrome charged for its CPU time, {found.flops} counted"
+        if spent is not None:
+            charged = _charged(spent, has_twin(subject))
+            facts["slower_than_reference"] = round(CHARGED * charged / max(found.flops, 1), 3)
+            if charged > found.flops:
+                figures[0] = f"{charged} FLOPs per syndrome charged for its CPU time, {found.flops} counted"
     if found.spread:
         figures.append(f"up to {found.largest} FLOPs for one shot")
     text = "; ".join(wrong) or (
         f"{', '.join(figures)}; from outside {found.single_us[0]:.0f} us for one shot "
         f"(p99 {found.single_us[1]:.0f}), {found.bulk_us:.1f} us per shot in bulk"
     )
-    return GuardResult(name=NAME, ok=not wrong, severity="breaks", number=float(found.flops), text=text)
+    return GuardResult(
+        name=NAME, ok=not wrong, severity="breaks", number=float(found.flops), text=text, facts=facts
+    )
 
 
 def _hidden(spent: Metered | None, flops: int, is_twin: bool) -> list[str]:
@@ -202,7 +209,7 @@ def _hidden(spent: Metered | None, flops: int, is_twin: bool) -> list[str]:
     if spent is None:
         return ["its CPU time in the main test is not known"]
     wrong = []
-    per_shot, reference = spent.cpu_s / spent.shots, spent.plain_s / spent.reference_shots
+    per_shot, reference = spent.cpu_s / spent.shots, spent.plain_s / spent.plain_shots
     explained = SLOWER[is_twin] * flops * reference / spent.reference_flops
     if per_shot > explained:
         wrong.append(

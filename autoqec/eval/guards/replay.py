@@ -43,10 +43,8 @@ class Replay:
 
     def run(self, verifier: VerifierWorker) -> Replayed:
         shots = self.where.read(verifier, self.start, self.stop)
-        code = verifier.setup.models[self.model].code
         try:
-            with verifier.new_worker(code) as worker:
-                held = verifier.hold(worker, self.where.problem, self.model)
+            with verifier.fresh(self.where.problem, self.model, always=True) as (worker, held):
                 questions = range(0, len(shots.detectors), SLICE)
                 first, second = (
                     np.concatenate([worker.answers(held, shots.detectors[i : i + SLICE]) for i in questions])
