@@ -73,6 +73,13 @@ def _restored(kind: type[AutoQECError], args: tuple[Any, ...], fields: dict[str,
     return error
 
 
+def is_out_of_memory(error: BaseException) -> bool:
+    """Also as torch says it."""
+    return isinstance(error, MemoryError) or (
+        isinstance(error, RuntimeError) and "allocate memory" in str(error)
+    )
+
+
 class InputError(AutoQECError):
     """What the user gave cannot be used as it is."""
 

@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 import click
 
 from autoqec import __version__
-from autoqec.errors import ERROR_JSON, AutoQECError
+from autoqec.errors import ERROR_JSON, AutoQECError, is_out_of_memory
 
 VERBS: dict[str, tuple[str, str]] = {
     "add-env": ("add_env", "Compose an environment YAML, by prompts or by flags."),
@@ -101,7 +101,7 @@ class _LazyGroup(click.Group):
                 )
             )
         except (MemoryError, RuntimeError) as error:
-            if not isinstance(error, MemoryError) and "allocate memory" not in str(error):  # as torch says it
+            if not is_out_of_memory(error):
                 raise
             _fail(AutoQECError("out of memory", hint="use a smaller model, or a machine with more memory"))
         sys.exit(0)

@@ -8,7 +8,7 @@ import click
 
 from autoqec.commands.options import AnyPath
 from autoqec.commands.output import print_json, print_table
-from autoqec.errors import InputError
+from autoqec.errors import InputError, is_out_of_memory
 
 
 @click.command()
@@ -32,7 +32,14 @@ def command(config_yaml: Path, env_name: str, as_json: bool) -> None:
         )
     env = load_env(env_name)
     problem = env.problem(env.spec.noise.p[0])
-    cost = measure(compile_predecoder(dsl, problem), problem, latency=True)
+    try:
+        cost = measure(compile_predecoder(dsl, problem), problem, latency=True)
+    except (MemoryError, RuntimeError) as error:
+        if not is_out_of_memory(error):
+            raise
+        raise InputError(
+            "takes more memory than this machine has", where=str(config_yaml), hint="use smaller sizes"
+        ) from None
     limits = env.spec.constraints
     over = limits.over_budget(cost.flops_per_syndrome, cost.n_params)
     if as_json:

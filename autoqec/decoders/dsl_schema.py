@@ -62,8 +62,8 @@ class CustomFunction(_Strict):
 class GnnSpec(_Strict):
     """Message passing on the Tanner graph. `edge_features` is a set, kept in the order of `EdgeFeature`."""
 
-    layers: int = Field(default=4, ge=1, le=1_000)
-    hidden_dim: int = Field(default=24, ge=4, le=16_384)
+    layers: int = Field(default=4, ge=1, le=10_000)
+    hidden_dim: int = Field(default=24, ge=4, le=1_000_000)
     message_fn: MessageFn | CustomFunction = "mlp"
     aggregation: Aggregation | CustomFunction = "sum"
     normalization: Normalization = "layer"
@@ -85,7 +85,7 @@ class NeuralBpSpec(_Strict):
     prior_mix: learn how far the posterior replaces the prior in what the backend is given.
     """
 
-    iterations: int = Field(default=8, ge=1, le=10_000)
+    iterations: int = Field(default=8, ge=1, le=1_000_000)
     weight_sharing: Literal["none", "per_layer", "per_check"] = "per_layer"
     damping: Literal["fixed", "learnable_scalar", "learnable_per_iter"] = "learnable_scalar"
     attention_aug: bool = False

@@ -8,7 +8,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, create_model, field_validator
 
 from autoqec.errors import InputError
 from autoqec.io import atomic
@@ -50,8 +50,10 @@ class HistoryRow(RoundMetrics):
     cost_usd: float | None = Field(default=None, ge=0.0)
 
 
-class StoredRow(HistoryRow):
+class _Additions(BaseModel):
     """What readers of a row rely on besides: that an addition, where it is there, is of its kind."""
+
+    model_config = HistoryRow.model_config
 
     idea: dict[str, Any] | None = None
     coder: dict[str, Any] | None = None
@@ -61,12 +63,21 @@ class StoredRow(HistoryRow):
     verification: Verification | None = None
     rested_s: float | None = Field(default=None, ge=0.0)
 
-    @field_validator("started_at", "finished_at")
+    @field_validator("started_at", "finished_at", check_fields=False)
     @classmethod
     def _is_a_time(cls, text: str | None) -> str | None:
         if text is not None:
             datetime.fromisoformat(text)
         return text
+
+
+StoredRow = create_model(
+    "StoredRow",
+    __base__=_Additions,
+    **{name: (field.annotation, field) for name, field in HistoryRow.model_fields.items()},  # type: ignore[call-overload]
+)
+"""A row as it is read: every field that is there is of its type. What fields say of each other is checked when a row is written: rows
+of older versions may say less."""
 
 
 _DEFAULTS = {

@@ -163,7 +163,7 @@ def test_offering_a_row_again_changes_no_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("content", "what"),
-    [("{", "cannot be read"), ("{}", "is not a list"), ('[{"verdict": "SUSPICIOUS"}]', "verdict")],
+    [("{", "not valid JSON"), ("{}", "is not a list"), ('[{"verdict": "SUSPICIOUS"}]', "verdict")],
 )
 def test_a_spoilt_front_is_an_error_and_not_an_empty_front(tmp_path: Path, content: Any, what: str) -> None:
     (tmp_path / "pareto.json").write_text(content)

@@ -112,4 +112,4 @@ def test_a_row_without_a_status_is_damage_and_says_where(taken: ResearchRun) -> 
     sparse(taken, "branch")
     done = call("reconcile", taken.run.files.path)
     assert done.exit_code == 2
-    assert "row 1 has no status" in done.stderr
+    assert "row 1: status: required key is missing" in done.stderr
