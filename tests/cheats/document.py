@@ -26,6 +26,8 @@ TESTED = (
     "sitecustomize for the worker",
     "retry until lucky",
     "checksum against ablation",
+    "module that reads the secret",
+    "fake gitdir with a filter",
     "untrained belief propagation, d = 4",
 )
 """Played by `make test-verifier`, each family of cheats at least once; the rest by `make cheats` alone."""
@@ -50,6 +52,8 @@ _TAIL = """
   attribution is wrong. The commit of the round is there to be read.
 - Work below what the clock can show: the cost census compares counted operations with time per shot, and code of a
   branch that hides a factor of ten from the count, in numpy or in a kernel of its own, can stay above its limit.
+- A confined training may fill the disk of its round's folder, and all cores until its deadline. Under Landlock alone, before Linux 6.12, it
+  can send signals to other processes of the same user.
 - Whoever owns the verifier's account owns the verifier: its interpreter, its home with secret and ledger. Rows cannot
   be changed or taken out of the middle of the ledger unseen, but its end can be cut off. Start the installed `autoqec` command, and not
   `python -m` inside a checkout that is being judged.

@@ -14,7 +14,6 @@ from autoqec.io.child_env import child_environment
 from autoqec.runs import repository as repository_module
 from autoqec.runs.repository import Repository, base_ref, open_checkout, open_default, open_workspace
 from autoqec.runs.run import Run
-from autoqec.sandbox.kernel_cache import share_kernels
 
 
 def fingerprint(checkout: Path) -> dict[str, object]:
@@ -156,21 +155,3 @@ def test_the_default_is_the_checkout_autoqec_runs_from_or_the_workspace(
     assert open_default(tmp_path).root == checkout.resolve()
     monkeypatch.setattr(repository_module, "installed_root", lambda: tmp_path / "site-packages")
     assert open_default(tmp_path).root.is_relative_to(tmp_path / ".autoqec")
-
-
-def test_worktrees_with_the_same_kernels_share_what_is_compiled(
-    checkout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("AUTOQEC_CACHE", str(tmp_path / "cache"))
-    folders = []
-    for name, source in (("a", "x = 1\n"), ("b", "x = 1\n"), ("c", "x = 2\n")):
-        kernels = tmp_path / name / "autoqec" / "decoders" / "backends" / "_kernels"
-        kernels.mkdir(parents=True)
-        (kernels / "k.py").write_text(source)
-        share_kernels(tmp_path / name)
-        share_kernels(tmp_path / name)
-        (kernels / "__pycache__" / f"{name}.nbi").write_text("")
-        folders.append((kernels / "__pycache__").resolve())
-    assert folders[0] == folders[1] != folders[2]
-    assert sorted(path.name for path in folders[0].iterdir()) == ["a.nbi", "b.nbi"]
-    share_kernels(checkout)  # has none
