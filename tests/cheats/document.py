@@ -60,6 +60,8 @@ _TAIL = """
   model, hides up to three times the ratio of their speeds. Beyond that its CPU time is charged, and then condemned.
 - Learned numbers in the source of a branch, such as a table of literals that works together with the weights, are not counted as
   parameters. A table that wins without them is found by the ablation.
+- A confined training may fill the disk of its round's folder, and all cores until its deadline. Under Landlock alone, before Linux 6.12, it
+  can send signals to other processes of the same user.
 - Whoever owns the verifier's account owns the verifier: its interpreter, its home with secret and ledger. Rows cannot
   be changed or taken out of the middle of the ledger unseen, but its end can be cut off. Start the installed `autoqec` command, and not
   `python -m` inside a checkout that is being judged.

@@ -26,8 +26,8 @@ from autoqec.runs.names import RoundName
 from autoqec.runs.repository import Repository
 from autoqec.runs.worktrees import Worktree
 from autoqec.sandbox.installed import installed_root
-from cheats.corpus import cheat
-from cheats.scene import MODULE, SOFT_BP, Outcome, Scene, act, git
+from cheats.corpus import cheat, control
+from cheats.scene import MODULE, SOFT_BP, Outcome, Scene, act, git, surface
 
 _TRAINS = "code that trains"
 _WALL = "a round whose code is not the installed package's own trains behind walls, in a folder of its own"
@@ -41,13 +41,15 @@ class _Training:
 
     scene: Scene
     code: str
+    is_honest: bool = False
 
     def __post_init__(self) -> None:
         self.secret = uuid.uuid4().hex
         home = VerifierDir(self.scene.home / "verifier")
         home.path.mkdir(parents=True, exist_ok=True)
         home.secret.write_text(self.secret)
-        self.branch, commit = self.scene.branch({MODULE: f"{_BEGIN}{self.code}\n{_END}"})
+        code = self.code if self.is_honest else f"{_BEGIN}{self.code}\n{_END}"
+        self.branch, commit = self.scene.branch({MODULE: code})
         self.worktree = self.scene.folder / "worktree"
         git(self.scene.shared.repo, "worktree", "add", "--quiet", str(self.worktree), commit)
         (self.scene.folder / "env.yaml").write_text(yaml.safe_dump(self.scene.spec))
@@ -433,6 +435,23 @@ def _lock(scene: Scene) -> Outcome:
     if "runner.log" not in text:
         raise RuntimeError(f"it saw {text}")
     return act(".training.lock" in text, "it was not handed the lock")
+
+
+@control(
+    "edited module, trained behind walls",
+    how="a branch that changes the module file without harm, trained by run-round as the loop does it, then verified",
+    must_win=True,
+)
+def _honest(scene: Scene) -> Outcome:
+    scene.spec = surface(4)
+    training = _Training(scene, "HONEST = 1", is_honest=True)
+    try:
+        result = json.loads(training.defended(scene.folder / "round_1"))
+    finally:
+        training.close()
+    if result["status"] != "ok":
+        raise RuntimeError(result["status_reason"])
+    return scene.verify(scene.folder / "round_1")
 
 
 _GIT = "git that believes a worktree"

@@ -10,8 +10,11 @@ import scipy.sparse as sp
 import yaml
 
 from autoqec.envs.codes.families import build_code
+from autoqec.envs.environment import Environment
 from autoqec.envs.load import load_env
 from autoqec.envs.packing import unpack
+from autoqec.envs.schema import EnvSpec
+from autoqec.envs.sources.referenced import referenced
 
 STEANE = build_code("steane")
 
@@ -116,3 +119,32 @@ def test_all_formats_give_the_same_problem(folder) -> None:
     for other in problems[1:]:
         assert (other.h != problems[0].h).nnz == 0
         assert (other.l != problems[0].l).nnz == 0
+
+
+def test_the_files_of_an_environment_are_those_it_refers_to(tmp_path: Path) -> None:
+    """A file that is listed and missing from a copy, or used and not listed, would show here."""
+    h = np.array([[1, 1, 0], [0, 1, 1]], dtype=np.uint8)
+    (tmp_path / "sub").mkdir()
+    np.savez(tmp_path / "a b.npz", H=h)
+    np.savez(tmp_path / "sub" / "z.npz", H=h)
+    (tmp_path / "unrelated.npz").write_bytes(b"")
+    spec = load_env("surface_d3_depol").spec.model_dump()
+    for source, names in {
+        "hypergraph_product?h1=a%20b.npz&h2=sub/z.npz": ["a b.npz", "sub/z.npz"],
+        "hypergraph_product?h1=repetition?distance=3&h2=a%20b.npz": ["a b.npz"],
+        "a b.npz": ["a b.npz"],
+        "steane": [],
+    }.items():
+        spec["code"] = {"type": "parity_check_matrix", "source": source}
+        level = {"level": "code_capacity", "p": [0.01], "reference_p": 0.01}
+        spec |= {"noise": {**spec["noise"], **level}, "classical_backend": "osd"}
+        env = Environment(EnvSpec.model_validate(spec), root=tmp_path)
+        assert env.files == [tmp_path / name for name in names]
+        copy = tmp_path / f"copy {len(list(tmp_path.iterdir()))}"
+        for path in env.files:
+            target = copy / path.relative_to(tmp_path)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(path.read_bytes())
+        assert Environment(env.spec, root=copy).content_hash == env.content_hash
+    spec["code"] = {"type": "stim_circuit", "source": "circuit.stim"}
+    assert referenced(EnvSpec.model_validate(spec)) == ["circuit.stim"]

@@ -207,3 +207,32 @@ def test_a_program_dies_with_its_launcher(tier: Tier, tmp_path: Path) -> None:
         os.kill(process.pid, 9)
         # The pipe closes only when every process that holds it is gone.
         assert process.stdout.read() == ""
+
+
+def test_a_device_can_be_used_if_it_is_given_and_only_then(tier: Tier, tmp_path: Path) -> None:
+    """One that no tier shows by itself."""
+    node = Path("/dev/loop-control") if Path("/dev/loop-control").exists() else Path("/dev/kmsg")
+    if not os.access(node, os.R_OK):
+        pytest.skip(f"{node} cannot be used on this machine at all")
+    code = f"import os; os.close(os.open({str(node)!r}, os.O_RDONLY))"
+    assert _run(tier, code, cwd=tmp_path, writable=[tmp_path]).returncode != 0
+    given = _run(tier, code, cwd=tmp_path, writable=[tmp_path], devices=[node])
+    assert given.returncode == 0, given.stderr
+
+
+def test_a_file_is_shown_by_the_name_it_is_given_and_its_folder_is_not(tier: Tier, tmp_path: Path) -> None:
+    home, out = tmp_path / "home", tmp_path / "out"
+    home.mkdir()
+    out.mkdir()
+    (home / "matrix.npz").write_text("H")
+    (home / "diary").write_text("dear")
+    (home / "link.npz").symlink_to("matrix.npz")
+    code = f"""
+print(open({str(home / "link.npz")!r}).read())
+try:
+    print(open({str(home / "diary")!r}).read())
+except OSError:
+    print("no")
+"""
+    done = _run(tier, code, cwd=out, readable=[home / "link.npz"], writable=[out])
+    assert done.stdout == "H\nno\n", done.stderr

@@ -11,7 +11,7 @@ from autoqec.envs.codes.classical_codes import HAMMING, REPETITION, RING
 from autoqec.envs.codes.code_string import closest, parse_code_string, read_parameters
 from autoqec.envs.codes.css import ClassicalCode, Code
 from autoqec.envs.codes.family import Family, Request
-from autoqec.envs.codes.files import MATRIX_SUFFIXES, read_matrix
+from autoqec.envs.codes.files import is_matrix_file, read_matrix
 from autoqec.envs.codes.lattice_codes import ROTATED_SURFACE, TORIC
 from autoqec.envs.codes.product_codes import BIVARIATE_BICYCLE, HYPERGRAPH_PRODUCT, PUBLISHED
 from autoqec.envs.codes.small_codes import CSS, REED_MULLER_15, SHOR_9, STEANE
@@ -63,7 +63,7 @@ def _build(reference: str, base: Path, where: str, *, classical_only: bool) -> C
     family = FAMILIES[family_name]
 
     def matrix(text: str) -> npt.NDArray[np.uint8]:
-        if Path(text).suffix.lower() in MATRIX_SUFFIXES:
+        if is_matrix_file(text):
             return read_matrix(base / text)
         code = _build(text, base, f"{where}: {text!r}", classical_only=True)
         return code.h if isinstance(code, ClassicalCode) else code.hz

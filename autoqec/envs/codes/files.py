@@ -204,3 +204,8 @@ _READERS: dict[str, Callable[[bytes, str], dict[str, npt.NDArray[Any]]]] = {
     ".alist": partial(_read_text, suffix=".alist", parser=parse_alist),
 }
 MATRIX_SUFFIXES = tuple(_READERS)
+
+
+def is_matrix_file(text: str) -> bool:
+    """Whether a source names a matrix file, and not a family, whose last parameter may well be one: `css?hx=x.mtx&hz=z.mtx`."""
+    return "?" not in text and Path(text).suffix.lower() in MATRIX_SUFFIXES

@@ -10,7 +10,7 @@ import stim
 from autoqec.envs.codes.css import ClassicalCode, Code
 from autoqec.envs.codes.extraction import memory_circuit
 from autoqec.envs.codes.families import build_code
-from autoqec.envs.codes.files import MATRIX_SUFFIXES, read_code
+from autoqec.envs.codes.files import is_matrix_file, read_code
 from autoqec.envs.codes.mpp import mpp_memory_circuit
 from autoqec.envs.codes.report import code_report
 from autoqec.envs.codes.tanner import read_tanner
@@ -22,7 +22,7 @@ from autoqec.errors import InputError
 
 def load_matrix(spec: EnvSpec, root: Path) -> Code:
     """A matrix file where the source ends like one, otherwise a builtin family."""
-    if Path(spec.code.source).suffix.lower() in MATRIX_SUFFIXES:
+    if is_matrix_file(spec.code.source):
         return read_code(root / spec.code.source)
     return build_code(spec.code.source, base=root, where="code.source")
 

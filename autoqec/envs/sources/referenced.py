@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from pathlib import Path
 
 from autoqec.envs.codes.code_string import parse_code_string
-from autoqec.envs.codes.files import MATRIX_SUFFIXES
+from autoqec.envs.codes.files import is_matrix_file
 from autoqec.envs.schema import EnvSpec
 from autoqec.errors import InputError
 
@@ -25,7 +24,7 @@ def _of_circuit(source: str) -> list[str]:
 
 def _of_matrix(source: str) -> list[str]:
     """A matrix file, or those among the parameters of a code family, which may be families themselves."""
-    if Path(source).suffix.lower() in MATRIX_SUFFIXES:
+    if is_matrix_file(source):
         return [source]
     with contextlib.suppress(InputError):
         _, parameters = parse_code_string(source)
