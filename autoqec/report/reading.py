@@ -15,7 +15,7 @@ from autoqec.io.jsonl import JsonLines
 from autoqec.io.strict_yaml import parse_json, parse_yaml
 from autoqec.io.untrusted_file import read_regular
 from autoqec.layout import RunDir
-from autoqec.runs.history import StoredRow, filled
+from autoqec.runs.history import filled
 
 Row = dict[str, Any]
 Gaps = list[str]
@@ -71,7 +71,7 @@ def history_of(files: RunDir, gaps: Gaps) -> list[Row]:
     if not files.history.is_file():
         gaps.append(f"{files.history.name} is missing")
         return []
-    lines = JsonLines(files.history, StoredRow)
+    lines = JsonLines(files.history)
     try:
         rows = [filled(row) for row in lines.rows()]
         torn = lines.torn()

@@ -7,6 +7,7 @@ scratch folder. No home, no caches of others, no network, no other processes, an
 from __future__ import annotations
 
 import json
+import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,13 +37,13 @@ class Code:
 
 
 def code_of(config: RunnerConfig, dsl: PredecoderDSL) -> Code:
-    """The code of a worktree that is the same as the installed one is not imported from there: the installed one is. A worktree
-    that this very process was started from has nothing to be compared with."""
+    """The code of a worktree that is the same as the installed one, or that has none, is not imported from there: the installed one
+    is. A worktree that this very process was started from has nothing to be compared with."""
     own = installed_root()
     if config.code_cwd is None:
         return Code(own, dsl.tier == "1")
     root = Path(config.code_cwd).resolve()
-    if root != own and is_same_package(root):
+    if root != own and (not os.path.lexists(root / "autoqec") or is_same_package(root)):
         return Code(own, dsl.tier == "1")
     return Code(root, False)
 

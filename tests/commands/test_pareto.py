@@ -182,7 +182,10 @@ def test_a_row_that_its_report_does_not_give_is_not_shown_as_verified(
 def test_a_copied_run_and_a_lost_row_are_told(runs: tuple[Path, Path], tmp_path: Path) -> None:
     copy = tmp_path / "elsewhere" / runs[0].name
     shutil.copytree(runs[0], copy)
-    done = _pareto(copy)
+    assert _pareto(copy).exit_code == 0  # a run is its identity, not its folder
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AUTOQEC_HOME", str(tmp_path / "another machine"))
+        done = _pareto(copy)
     assert (done.exit_code, "the front is empty" in done.output) == (1, True)
     assert "not as this verifier wrote it" in done.output
     rows = json.loads((runs[0] / "pareto.json").read_text())

@@ -18,7 +18,7 @@ from autoqec.io.validate import validate_model
 from autoqec.layout import RoundDir, RunDir
 from autoqec.report.reading import Gaps, Row, history_of, json_of, number, quote, real, yaml_of
 from autoqec.runs.backing import ELSEWHERE, BackedFront, backed_front
-from autoqec.runs.history import FOLLOW_UPS, HistoryRow
+from autoqec.runs.history import FOLLOW_UPS, StoredRow
 from autoqec.search.analyst import gains
 from autoqec.search.distance import config_of
 from autoqec.stats.target import Target
@@ -162,7 +162,7 @@ def read_run(folder: Path) -> RunRecord:
 
 def _is_valid(row: Row, n: int, gaps: Gaps) -> bool:
     try:
-        validate_model(row, HistoryRow, where=f"round {n}")
+        validate_model(row, StoredRow, where=f"round {n}")
     except AutoQECError as error:
         gaps.append(f"the row of round {n} breaks the rules: {quote(error)}")
         return False
