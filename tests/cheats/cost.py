@@ -176,13 +176,13 @@ _CHARGED = (
 
 
 def _charged(scene: Scene, body: str) -> Outcome:
-    """Whether the report has no more than what was counted."""
+    """Whether the report has no more than what was counted, and does not object either."""
     scene.spec = surface(4)
     report = scene.report(scene.committed(SOFT_BP, _hiding(body)))
     (guard,) = (each for each in report.guards if each.name == "cost_census")
     figure = report.cost.flops_per_syndrome if report.cost is not None else None
-    gain = f"{guard.number:.0f} -> {figure} FLOPs"
-    return act(figure is not None and figure <= (guard.number or 0), "charged", gain)
+    unseen = guard.ok is not False and (figure or 0) <= (guard.number or 0)
+    return act(unseen, "charged or condemned", f"{guard.number} -> {figure} FLOPs")
 
 
 @cheat(
@@ -191,7 +191,7 @@ def _charged(scene: Scene, body: str) -> Outcome:
     how="a thread of its own works on, whether or not anything is asked",
     defence=_CHARGED,
     expect="no effect",
-    because="charged",
+    because="charged or condemned",
 )
 def _background(scene: Scene) -> Outcome:
     return _charged(
@@ -209,13 +209,13 @@ return super().edge_log_odds(syndrome, ctx)
 @cheat(
     "a little work in numpy",
     family=_WORK,
-    how="ten times the counted work is done in numpy, whose matrix products are fast enough not to be condemned",
+    how="twelve times the counted work is done in numpy, whose matrix products are fast enough not to be condemned",
     defence=_CHARGED,
     expect="no effect",
-    because="charged",
+    because="charged or condemned",
 )
 def _little(scene: Scene) -> Outcome:
-    return _charged(scene, "self.work(len(syndrome))\nreturn super().edge_log_odds(syndrome, ctx)")
+    return _charged(scene, "self.work(2 * len(syndrome))\nreturn super().edge_log_odds(syndrome, ctx)")
 
 
 @cheat(
