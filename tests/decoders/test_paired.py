@@ -5,19 +5,22 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pymatching
 import pytest
 
+import autoqec
 from autoqec.decoders.baselines.registry import DecoderChoice
 from autoqec.decoders.paired import Evaluator
 from autoqec.decoders.paired.evaluate import CHUNK
 from autoqec.envs.load import load_env
 from autoqec.envs.packing import unpack
 from autoqec.envs.seeds import derive_seed
-from autoqec.errors import InputError
+from autoqec.errors import AutoQECError, InputError
+from autoqec.sandbox.tiers import TIERS, Tier, probe
 
 PLAIN, CORRELATED = DecoderChoice("pymatching"), DecoderChoice("pymatching_correlated")
 P = 0.01
@@ -141,3 +144,59 @@ def test_ctrl_c_keeps_what_was_done(tmp_path: Path) -> None:
     with Evaluator(load_env("surface_d5_depol"), workers=1) as evaluator:
         resumed = evaluator.run(0.005, [PLAIN], CHUNK)
     assert resumed.reused == CHUNK
+
+
+CONFINED = """
+from autoqec.decoders.baselines.registry import DecoderChoice
+from autoqec.decoders.paired import Evaluator
+from autoqec.decoders.paired.evaluate import CHUNK
+from autoqec.envs.load import load_env
+with Evaluator(load_env("surface_d3_depol"), workers=2, store=False) as evaluator:
+    print(evaluator.run(0.01, [DecoderChoice("pymatching")], 3 * CHUNK).count("pymatching"))
+"""
+
+
+@pytest.mark.parametrize("tier", [tier for tier in TIERS if tier.confines], ids=lambda tier: tier.name)
+def test_worker_processes_work_behind_walls(tier: Tier, tmp_path: Path) -> None:
+    if not probe(tier).available:
+        pytest.skip(f"{tier.name} does not work here")
+    root, out = Path(autoqec.__file__).parents[1], tmp_path / "out"
+    out.mkdir()
+    argv = tier.wrap([sys.executable, "-P", "-c", CONFINED], readable=[root / "autoqec"], writable=[out])
+    done = subprocess.run(
+        argv,
+        cwd=out,
+        env={"PYTHONPATH": str(root), "AUTOQEC_CACHE": str(out), "HOME": str(out), "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) == run(3 * CHUNK, PLAIN, store=False).count("pymatching")
+
+
+@dataclass(frozen=True)
+class Dying:
+    """A decoder whose process ends, or that raises what cannot be pickled."""
+
+    how: str
+    name: str = "dying"
+    identity: str = "dying"
+
+    def build(self, problem):
+        if self.how == "raise":
+
+            class Local(Exception):
+                pass
+
+            raise Local("sorry")
+        os._exit(1)
+
+
+@pytest.mark.parametrize(("how", "said"), [("exit", "a worker process ended"), ("raise", "sorry")])
+def test_a_worker_that_dies_or_raises_is_an_error_and_leaves_no_process(how: str, said: str) -> None:
+    with (
+        pytest.raises(AutoQECError, match=said),
+        Evaluator(load_env("surface_d3_depol"), workers=2, store=False) as evaluator,
+    ):
+        evaluator.run(P, [Dying(how)], 8 * CHUNK)
