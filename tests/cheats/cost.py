@@ -53,7 +53,7 @@ _WORKS: tuple[tuple[str, str, str], ...] = (
         "each question is worked on in a thread that is gone when the answer comes",
         """
 import threading
-thread = threading.Thread(target=self.work, args=(12 * len(syndrome),))
+thread = threading.Thread(target=self.work, args=(20 * len(syndrome),))
 thread.start()
 thread.join()
 return super().edge_log_odds(syndrome, ctx)
@@ -64,7 +64,7 @@ return super().edge_log_odds(syndrome, ctx)
         "one shot in twenty, by its defects, is worked on outside torch, as hard as it takes",
         """
 hard = int((syndrome.sum(dim=1) % 19 == 11).sum())
-self.work(300 * hard)
+self.work(500 * hard)
 return super().edge_log_odds(syndrome, ctx)
 """,
     ),
@@ -293,7 +293,7 @@ _KEYS: tuple[tuple[str, str, str, str, str, str, str], ...] = (
     ),
     (
         "signs of zero", "the key is which zeros of a tensor are negative",
-        _DOSE, "SUSPICIOUS dose_response", "torch.zeros(64)", "bool(torch.signbit(self.key)[::2].all())",
+        _DOSE, "SUSPICIOUS dose_response", "torch.zeros(64)", "__import__('numpy').signbit(self.key.numpy())[::2].all()",
         "torch.tensor([-0.0, 0.0] * 32)",
     ),
     (

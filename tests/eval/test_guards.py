@@ -227,6 +227,7 @@ def test_what_the_cpu_time_says_about_the_count() -> None:
     assert not hidden.ok
     assert "hidden from the count" in hidden.text
     assert judged(flops=100)(spent(0.45))[0].ok is False
+    assert judged(flops=0)(spent(0.02))[0].ok, "shots are read and answers written without an operation"
     built, _ = judged()(spent(0.1, build_s=60.0))
     assert "before the first shot" in built.text
     called, _ = judged(per_call=5000)(spent(0.1))

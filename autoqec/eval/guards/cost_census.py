@@ -26,7 +26,7 @@ import numpy as np
 from autoqec.errors import AutoQECError
 from autoqec.eval.ablations import has_twin
 from autoqec.eval.guards import Guard
-from autoqec.eval.metering import SLOWER, Metered, summed
+from autoqec.eval.metering import Metered, explained_s, summed
 from autoqec.eval.schema import CostCensus, GuardResult
 from autoqec.eval.verification_state import VerificationState
 from autoqec.eval.verifier_worker import VerifierWorker, timed
@@ -209,8 +209,7 @@ def _hidden(spent: Metered | None, flops: int, is_twin: bool) -> list[str]:
     if spent is None:
         return ["its CPU time in the main test is not known"]
     wrong = []
-    per_shot, reference = spent.cpu_s / spent.shots, spent.plain_s / spent.plain_shots
-    explained = SLOWER[is_twin] * flops * reference / spent.reference_flops
+    per_shot, explained = spent.cpu_s / spent.shots, explained_s(spent, flops, is_twin)
     if per_shot > explained:
         wrong.append(
             f"{flops} FLOPs explain {1e6 * explained:.0f} us of CPU per shot at most, and the main test took "
