@@ -44,7 +44,10 @@ def read_regular(
     where = os.fspath(path) if where is None else where
     with open_regular(path, hint=hint, where=where, links=links) as file:
         try:
-            data = file.read(limit + 1)
+            there = max(
+                os.fstat(file.fileno()).st_size, 1 << 16
+            )  # memory for all that is asked for is taken at once
+            data = file.read(min(limit, there) + 1)
         except OSError as error:
             raise InputError(f"cannot be read: {error.strerror or error}", where=where, hint=hint) from None
     if len(data) > limit:
