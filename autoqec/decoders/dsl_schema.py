@@ -111,7 +111,7 @@ class HardFlipSpec(_Strict):
 class TrainingSpec(_Strict):
     """`epochs: 0` evaluates the untrained model: plain belief propagation is a strong start."""
 
-    learning_rate: float = Field(default=1e-3, gt=0.0, le=1e30)
+    learning_rate: float = Field(default=1e-3, gt=0.0)
     batch_size: int = Field(default=512, ge=1, le=10**9)
     epochs: int = Field(default=3, ge=0, le=10**9)
     loss: Loss = "bce"

@@ -14,6 +14,7 @@ from autoqec.errors import InputError
 from autoqec.io.jsonl import JsonLines
 from autoqec.io.strict_yaml import parse_json, parse_yaml
 from autoqec.io.untrusted_file import read_regular
+from autoqec.io.validate import validate_model
 from autoqec.layout import RunDir
 from autoqec.runs.history import filled
 
@@ -73,7 +74,7 @@ def history_of(files: RunDir, gaps: Gaps) -> list[Row]:
         return []
     lines = JsonLines(files.history)
     try:
-        rows = [filled(row) for row in lines.rows()]
+        rows = [filled(row) for row in lines.rows() if _is_a_row(row, gaps)]
         torn = lines.torn()
     except (InputError, OSError) as error:
         gaps.append(f"{files.history.name} cannot be read: {quote(error)}")
@@ -83,6 +84,15 @@ def history_of(files: RunDir, gaps: Gaps) -> list[Row]:
             f"{files.history.name} ends in a torn line of {len(torn)} bytes: autoqec reconcile cuts it off"
         )
     return sorted(rows, key=lambda row: number(row.get("round")) or 0)
+
+
+def _is_a_row(row: Row, gaps: Gaps) -> bool:
+    try:
+        validate_model(row, StoredRow, where="history")
+    except InputError as error:
+        gaps.append(f"the row of round {quote(row.get('round'), 20)} breaks the rules: {quote(error)}")
+        return False
+    return True
 
 
 def number(value: object) -> int | None:

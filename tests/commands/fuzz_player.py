@@ -84,9 +84,7 @@ class Player:
             return "hangs"
         answer = process.stdout.readline()
         if not answer:
-            code = process.wait()
-            self._end()
-            return f"its process died with exit code {code}"
+            return f"its process died with exit code {self._end()}"
         return Outcome(**json.loads(answer))
 
     def _start(self) -> subprocess.Popen[str]:
@@ -101,11 +99,14 @@ class Player:
         )
         return self._process
 
-    def _end(self) -> None:
-        if self._process is not None:
-            os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.communicate()
-            self._process = None
+    def _end(self) -> int | None:
+        """Ends the process and its children. Its number is its own until it is waited for, so that no other process is hit."""
+        process, self._process = self._process, None
+        if process is None:
+            return None
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        return process.returncode
 
 
 @dataclass
