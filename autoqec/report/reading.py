@@ -16,7 +16,7 @@ from autoqec.io.strict_yaml import parse_json, parse_yaml
 from autoqec.io.untrusted_file import read_regular
 from autoqec.io.validate import validate_model
 from autoqec.layout import RunDir
-from autoqec.runs.history import filled
+from autoqec.runs.history import StoredRow, filled
 
 Row = dict[str, Any]
 Gaps = list[str]
