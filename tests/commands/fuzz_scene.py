@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 import stim
 import yaml
 from offline_world import RUN_ID, plan
 from tiny_runs import changed, make_checkout, play
+from written_reports import leave_report
 
 from autoqec.agents.accounting import Ledger
 from autoqec.agents.prices import Usage
@@ -22,9 +24,9 @@ from autoqec.decoders import checkpoint
 from autoqec.decoders.compiler import compile_predecoder
 from autoqec.decoders.dsl_schema import PredecoderDSL
 from autoqec.envs.load import load_env
-from autoqec.eval.pareto import admit, row_of
-from autoqec.eval.schema import VerifyReport
+from autoqec.eval.pareto import admit
 from autoqec.runs.experiment import Experiment
+from autoqec.runs.front import front_row
 from autoqec.runs.package import package_run
 from autoqec.runs.plan import CHAT
 from autoqec.runs.repository import open_checkout
@@ -107,7 +109,7 @@ def make(root: Path) -> Scene:
     a = play(run, "a", changed(neural_bp={"iterations": 6}))
     b = play(run, "b", changed(training={"epochs": 1}))
     play(run, "both", fork_from=[a["branch"], b["branch"]], compose_mode="pure")
-    _verify(run, a)
+    _verify(run, a, root / "home")
     ledger = Ledger(run.files.llm_ledger)
     paid = ledger.reserve(10**6, role="coder", round=1, backend="none", model=None)
     ledger.settle(paid, 10**5, source="prices", usage=Usage(), outcome="ok")
@@ -118,7 +120,7 @@ def make(root: Path) -> Scene:
     Experiment.begin(other.run, Proposal(hypothesis="in flight", slug="x")).prepare()
     _round(root)
     scene = Scene(root, run.files.path, other.run.files.path)
-    scene.home.mkdir()
+    scene.home.mkdir(exist_ok=True)
     scene.cwd.mkdir(parents=True)
     return scene
 
@@ -135,29 +137,19 @@ def _run(workspace: Path, run_id: str) -> ResearchRun:
     return ResearchRun(Run.open(made.run.files.path, Limits(min_free_gb=0.0)), made.plan)
 
 
-def _verify(run: Run, row: dict[str, Any]) -> None:
-    report = VerifyReport(
-        verdict="VERIFIED",
-        ler_holdout=0.015,
-        ler_holdout_ci=(0.0, 0.02),
-        delta_ler_holdout=0.005,
-        ler_shuffled=0.02,
-        ablation_sanity_ok=True,
-        holdout_seeds_used=[9000],
-        seed_leakage_check_ok=True,
-        notes="",
-        branch=row["branch"],
-        commit_sha=row["commit_sha"],
-        delta_vs_baseline_holdout=0.005,
-        delta_ler_ci_low=0.004,
-        delta_ler_ci_high=0.006,
-        paired_eval_bundle_id="bundle-1",
-        reference_p=0.01,
-        seconds=5.0,
-    )
-    run.files.round(row["round"]).report.write_text(report.model_dump_json())
-    costs = {name: row[name] for name in ("round", "round_attempt_id", "flops_per_syndrome", "n_params")}
-    admit(run.files.path, row_of(report, delta_ci=(0.004, 0.006), **costs))
+def _verify(run: Run, row: dict[str, Any], home: Path) -> None:
+    """A report as the verifier at `home` leaves it, and its row on the front."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AUTOQEC_HOME", str(home))
+        costs = {"flops": row["flops_per_syndrome"], "params": row["n_params"]}
+        named = {
+            "branch": row["branch"],
+            "commit_sha": row["commit_sha"],
+            "reference_p": 0.01,
+            "seconds": 5.0,
+        }
+        report = leave_report(run.files.round(row["round"]).path, delta=0.005, half=0.001, **costs, **named)
+    admit(run.files.path, front_row(report, row, None))
 
 
 def environment(kind: str, source: str) -> bytes:
