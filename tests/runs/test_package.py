@@ -347,7 +347,7 @@ def _write(name: str, content: Callable[[Path], object]) -> Callable[[Path], Non
         (_write("pareto.json", _forged_row), "which no report verifies"),
         (_write("pareto_dominated.json", _forged_row), "which no report verifies"),
         (_write("pareto_preview.json", _forged_row), "which no report verifies"),
-        (_write("pareto.json", lambda _: "[" * 100_000), "cannot be read"),
+        (_write("pareto.json", lambda _: "[" * 100_000), "nested deeper"),
         (_write("pareto.json", lambda _: [{"verdict": "SUSPICIOUS"}]), "pareto.json"),
         (_write("candidate_pareto.json", _forged_row), "candidate_pareto.json is not"),
         (_write("log.md", lambda _: "# State of the art"), "log.md is not"),
