@@ -41,13 +41,14 @@ class _Refusing:
 
 
 class Count(_Refusing, click.IntRange):
-    """An integer in a range, as large as a machine could ever count to."""
+    """An integer in a range, by default as large as a machine could ever count to."""
 
     name = "integer"
     hint = "give an integer in digits"
 
     def problem(self, value: int) -> str | None:
-        return f"{value} is larger than {MAX_COUNT:.0e}" if abs(value) > MAX_COUNT else None
+        is_large = self.max is None and abs(value) > MAX_COUNT
+        return f"{value} is larger than {MAX_COUNT:.0e}" if is_large else None
 
 
 class Number(_Refusing, click.FloatRange):

@@ -23,7 +23,7 @@ from autoqec.commands.output import print_result, print_table
     default=None,
     help="Default: the config's training.profile.",
 )
-@click.option("--seed", type=Count(min=0), default=0, show_default=True)
+@click.option("--seed", type=Count(min=0, max=2**64 - 1), default=0, show_default=True)
 @click.option(
     "--wall-clock",
     type=Seconds(),
