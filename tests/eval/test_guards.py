@@ -161,17 +161,20 @@ def test_each_trick_breaks_its_guard(
 
 
 @pytest.mark.verifier
-@pytest.mark.parametrize("size", [420, 1200], ids=["judged", "stopped"])
+@pytest.mark.parametrize("size", [420, 1200], ids=["charged", "stopped"])
 def test_work_outside_torch_shows_in_the_time_it_takes(
     verifier_with: Callable[[str], VerifierWorker], where: Where, env: Environment, size: int
 ) -> None:
-    """A little is found at the end; a model that takes far too long is not asked again, so that nobody waits for it."""
+    """A little is charged or condemned at the end; a model that takes far too long is not asked again, so that nobody waits for it."""
     line = f"import numpy; len(syndrome) > 200 and numpy.linalg.svd(numpy.ones(({size}, {size})))"
     verifier = verifier_with(line)
     verification = after_the_main_test(verifier, where, env)
     found = cost_census.judge(verification, [cost_census.prepare(verification)[0].run(verifier)])
-    assert not found.ok
-    assert "hidden" in found.text
+    if found.ok:
+        assert size < 1000
+        assert "charged for its CPU time" in found.text
+    else:
+        assert "hidden" in found.text
     scored = verification.tally.parts[P, "0/real"][0]
     assert scored.invalid == (SHOTS if size > 1000 else 0), scored.complaints
 
