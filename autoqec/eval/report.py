@@ -19,7 +19,7 @@ from autoqec.eval.guards.ablation import figures
 from autoqec.eval.guards.cost_census import census
 from autoqec.eval.ledger import Share
 from autoqec.eval.paired_row import paired_row
-from autoqec.eval.schema import BaselineRow, Estimate, GuardResult, PairedRow, VerifyReport
+from autoqec.eval.schema import BaselineRow, Estimate, GuardResult, PairedFigures, PairedRow, VerifyReport
 from autoqec.eval.verdict import judge
 from autoqec.eval.verification_state import VerificationState
 from autoqec.io import atomic
@@ -133,9 +133,8 @@ def estimate_of(verification: VerificationState, evaluation: Evaluation, bundle_
     """verification: with the tally and the bundle of the estimate."""
     head = _paired(verification, verification.reference_p)
     strongest = _strongest(head, _baselines(verification, evaluation, head.p, orders=False))
-    shared = set(Estimate.model_fields) & set(PairedRow.model_fields)
     return Estimate(
-        **{name: getattr(head, name) for name in shared},
+        **{name: getattr(head, name) for name in PairedFigures.model_fields},
         bundle=bundle_id,
         interval_level=verification.env.spec.eval_protocol.interval_level,
         strongest=strongest.name,

@@ -22,13 +22,11 @@ from autoqec.eval.bundles import CHUNK
 from autoqec.eval.composition import THRESHOLD, read_composition
 from autoqec.eval.guards import guards
 from autoqec.eval.paired_row import paired_row
-from autoqec.eval.schema import Estimate, Interval, PairedRow, VerifyReport
+from autoqec.eval.schema import Interval, PairedFigures, PairedRow, VerifyReport
 from autoqec.stats.intervals import paired_difference, wilson
 from autoqec.stats.sequential import TOTAL_ALPHA, decide_evidence
 from autoqec.stats.table import PairedTable
 from autoqec.stats.target import check_target
-
-Counted = PairedRow | Estimate
 
 FALSE_ALARM = 1e-3
 """Probability that the honest claims of one package contradict fresh shots somewhere."""
@@ -120,7 +118,7 @@ def _estimate(report: VerifyReport, level: float, at: float) -> Iterator[str]:
     except (InputError, ZeroDivisionError):
         yield "has counts of the estimate that are not counts of shots"
         return
-    shared = set(PairedRow.model_fields) & set(Estimate.model_fields)
+    shared = set(PairedFigures.model_fields)
     if not _close(found.model_dump(include=shared), made.model_dump(include=shared)):
         yield "has an estimate that does not follow from its counts"
     if found.shots % CHUNK or found.interval_level != level or found.bundle == report.paired_eval_bundle_id:
@@ -193,7 +191,7 @@ def comparisons_of(report: VerifyReport) -> int:
     return 3 * (len(report.per_p) + 1) + len(report.baselines) + composed
 
 
-def _apart(said: Counted, now: Counted, level: float) -> Iterator[str]:
+def _apart(said: PairedFigures, now: PairedFigures, level: float) -> Iterator[str]:
     for what, value, mine, fresh, theirs in (
         ("gain", said.delta, _paired(said, level), now.delta, _paired(now, level)),
         ("LER", said.ler_candidate, _rate(said, level), now.ler_candidate, _rate(now, level)),
@@ -203,19 +201,19 @@ def _apart(said: Counted, now: Counted, level: float) -> Iterator[str]:
             yield f"claims a {what} of {value:.3g} at p = {said.p:g}, and {fresh:.3g} is measured"
 
 
-def _paired(row: Counted, level: float) -> Interval:
+def _paired(row: PairedFigures, level: float) -> Interval:
     return paired_difference(row.b, row.c, row.shots, level)
 
 
-def _rate(row: Counted, level: float) -> Interval:
+def _rate(row: PairedFigures, level: float) -> Interval:
     return wilson(row.both + row.c, row.shots, level)
 
 
-def _plain(row: Counted, level: float) -> Interval:
+def _plain(row: PairedFigures, level: float) -> Interval:
     return wilson(row.both + row.b, row.shots, level)
 
 
-def _half(row: Counted, level: float) -> float:
+def _half(row: PairedFigures, level: float) -> float:
     low, high = _paired(row, level)
     return (high - low) / 2
 

@@ -29,11 +29,10 @@ class GuardResult(_Row):
     facts: dict[str, Any] = Field(default_factory=dict)
 
 
-class PairedRow(_Row):
-    """The candidate and the plain backend on the same shots at one p.
+class PairedFigures(_Row):
+    """The candidate and the plain backend on the same shots at one p: all of it follows from the counts.
 
-    b: only the baseline failed; c: only the candidate; p_gain, p_loss: anytime-valid. us_model, us_backend: microseconds
-    per shot waiting for the model, and in the classical backend.
+    b: only the baseline failed; c: only the candidate.
     """
 
     p: float
@@ -50,6 +49,12 @@ class PairedRow(_Row):
     b: int
     c: int
     both: int
+
+
+class PairedRow(PairedFigures):
+    """In the test. p_gain, p_loss: anytime-valid. us_model, us_backend: microseconds per shot waiting for the model, and in the
+    classical backend."""
+
     p_gain: float
     p_loss: float
     enough: bool
@@ -131,28 +136,14 @@ class Composition(_Row):
     parents: list[str]
 
 
-class Estimate(_Row):
+class Estimate(PairedFigures):
     """The effect at the reference p on a bundle of its own, of a size fixed before, that nothing was selected or stopped on.
 
-    It is drawn once for a checkpoint. All figures as in `PairedRow`; strongest: of the classical decoders, by these shots.
+    It is drawn once for a checkpoint. strongest: of the classical decoders, by these shots.
     """
 
     bundle: str
-    p: float
-    shots: int
     interval_level: float
-    baseline: str
-    ler_baseline: float
-    ler_baseline_ci: Interval
-    ler_candidate: float
-    ler_candidate_ci: Interval
-    delta: float
-    delta_ci: Interval
-    ratio: float | None
-    ratio_ci: tuple[float, float | None]
-    b: int
-    c: int
-    both: int
     strongest: str
     delta_vs_strongest: float | None
     delta_vs_strongest_ci: Interval | None

@@ -11,7 +11,7 @@ from autoqec.eval import markdown
 from autoqec.eval.paired_row import paired_row
 from autoqec.eval.pareto import Archive, add
 from autoqec.eval.report import as_json
-from autoqec.eval.schema import Estimate, PairedRow, VerifyReport
+from autoqec.eval.schema import Estimate, PairedFigures, VerifyReport
 from autoqec.eval.scope import MODULES
 from autoqec.io.hashing import sha256_json
 from autoqec.layout import RunDir
@@ -84,9 +84,8 @@ def with_counts(report: VerifyReport, b: int, c: int) -> VerifyReport:
     level = float(report.interval_level or 0.95)
     row = paired_row(table, p=head.p, baseline=head.baseline, level=level, **timed)
     evidence = decide_evidence(table, alpha_gain=float(report.alpha or 0.0))
-    shared = set(PairedRow.model_fields) & set(Estimate.model_fields)
     estimate = Estimate(
-        **row.model_dump(include=shared),
+        **row.model_dump(include=set(PairedFigures.model_fields)),
         bundle="e" * 64 if report.estimate is None else report.estimate.bundle,
         interval_level=level,
         strongest=row.baseline,
