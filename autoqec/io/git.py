@@ -43,7 +43,7 @@ _SETTINGS = {
     "user.useConfigOnly": "false",
 }
 _READS = (
-    "archive", "cat-file", "config", "diff", "diff-tree", "for-each-ref", "fsck", "ls-files", "ls-tree", "merge-base", "rev-list", "rev-parse", "status",
+    "archive", "bundle", "cat-file", "config", "diff", "diff-tree", "for-each-ref", "fsck", "ls-files", "ls-tree", "merge-base", "rev-list", "rev-parse", "status",
 )  # fmt: skip
 _OF_WORKTREES = {
     "core.ignoreStat": "false",

@@ -28,7 +28,7 @@ def build(run: Run) -> Graph:
     As the loop sees it, which wrote history and front; `checked` is for other readers.
     """
     rows = run.history.rows()
-    branches = {ref.removeprefix("refs/heads/") for ref in run.repository.git.refs("refs/heads/")}
+    branches = {ref.removeprefix("refs/heads/") for ref in run.repository.reader.refs("refs/heads/")}
     front = {member.commit_sha for member in read_front(run.files.path)}
     fates = {row["branch"]: row["status"] for row in rows if row["status"] in FOLLOW_UPS}
     nodes = [_node(row, branches, front, fates) for row in rows if row["status"] != "branch_manually_deleted"]

@@ -91,7 +91,7 @@ def _staged(stage: PackageDir) -> dict[str, Path]:
 
 
 def _bundle(run: Run, stage: PackageDir) -> dict[str, str]:
-    git = run.repository.git
+    git = run.repository.reader
     refs = {base_ref(run.run_id): run.info.base_commit}
     for kind in ("exp", "quarantine"):
         refs |= git.refs(f"refs/heads/{kind}/{run.run_id}/")

@@ -75,7 +75,7 @@ def replay(round_dir: Path, runner: Runner | None = None, *, wall_clock_s: float
 
 def _rebuild(run: Run, pointer: Pointer, recorded: RoundMetrics, code: Path, again: RoundDir) -> RunnerConfig:
     """Exports the commit and checks that environment and config are the recorded ones."""
-    git = run.repository.git
+    git = run.repository.reader
     if git.resolve(pointer.commit_sha) is None:
         raise InputError(f"commit {pointer.commit_sha} is gone", where=str(run.repository.root))
     name, path = locate_env(pointer.provenance.env)

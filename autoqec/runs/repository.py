@@ -44,6 +44,12 @@ class Repository:
         return Git(self.root)
 
     @property
+    def reader(self) -> Git:
+        """For commands that only read. A run's folder may come from a stranger, and names its repository: no setting of that one
+        starts a program here."""
+        return Git(self.root, trusted=False)
+
+    @property
     def worktrees(self) -> Path:
         return worktrees_folder(self.root)
 

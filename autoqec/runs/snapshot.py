@@ -60,7 +60,9 @@ class Snapshots:
         return 60.0 * self.plan.budget_minutes - sum(map(seconds_of, self.run.history.rows()))
 
     def _branches(self, rows: Sequence[Row]) -> tuple[Branch, ...]:
-        there = {ref.removeprefix("refs/heads/") for ref in self.run.repository.git.refs("refs/heads/exp/")}
+        there = {
+            ref.removeprefix("refs/heads/") for ref in self.run.repository.reader.refs("refs/heads/exp/")
+        }
         found = [Branch(BASELINE, (), canonical_dict(BASELINE_CONFIG))]
         for row in rounds_of(rows):
             branch, config, fork = row.get("branch"), row.get("dsl_config"), row.get("fork_from")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import signal
 import socket
 import stat
@@ -20,12 +21,16 @@ import yaml
 from autoqec.errors import AutoQECError, InputError
 from autoqec.io.git import checked_out
 from autoqec.io.removal import remove_tree
-from autoqec.layout import VerifierDir
+from autoqec.layout import RunDir, VerifierDir
+from autoqec.runs import fork_graph
 from autoqec.runs.mechanisms import replace_files
 from autoqec.runs.names import RoundName
+from autoqec.runs.replay import replay
 from autoqec.runs.repository import Repository
+from autoqec.runs.run import Run
 from autoqec.runs.worktrees import Worktree
 from autoqec.sandbox.installed import installed_root
+from cheats import packaged
 from cheats.corpus import cheat, control
 from cheats.scene import MODULE, SOFT_BP, Outcome, Scene, act, git, surface
 
@@ -498,6 +503,16 @@ class _Round:
             sections[f'{kind} "{sub}"' if sub else kind] += f"\t{key} = {value}\n"
         (place / "config").write_text("".join(f"[{name}]\n{text}" for name, text in sections.items()))
 
+    def promising(self, url: Path) -> dict[str, str]:
+        """Settings of a repository whose objects are fetched when they are asked for, by a program that it names."""
+        return {
+            "core.repositoryformatversion": "1",
+            "extensions.partialClone": "evil",
+            "remote.evil.url": str(url),
+            "remote.evil.promisor": "true",
+            "remote.evil.uploadpack": self.script,
+        }
+
     def loop(self) -> str:
         """What the loop does with a worktree after its Coder: look at it, commit it, make it what was committed. Returns the commit, or
         why it is refused."""
@@ -596,16 +611,40 @@ def _below(scene: Scene) -> Outcome:
 )
 def _promised(scene: Scene) -> Outcome:
     coder = _Round(scene)
-    settings = {
-        "core.repositoryformatversion": "1",
-        "extensions.partialClone": "evil",
-        "remote.evil.url": str(coder.path),
-        "remote.evil.promisor": "true",
-        "remote.evil.uploadpack": coder.script,
-    }
-    coder.repository(coder.path / "fake", settings, head=f"{40 * '1'}\n")
+    coder.repository(coder.path / "fake", coder.promising(coder.path), head=f"{40 * '1'}\n")
     (coder.path / ".git").write_text(f"gitdir: {coder.path}/fake\n")
     return coder.outcome("nothing was started")
+
+
+@cheat(
+    "run that names its repository",
+    family=_GIT,
+    how="run.json of a run that somebody sent names a repository whose commits are fetched by a program of its own; it is replayed",
+    defence="what only reads a run reads its repository as a stranger's: it fetches nothing and starts nothing",
+    expect="no effect",
+    because="is gone",
+)
+def _named_by_run(scene: Scene) -> Outcome:
+    coder = _Round(scene)
+    folder = scene.folder / "sent"
+    shutil.copytree(packaged.of(scene.shared).run.files.path, folder)
+    evil = scene.folder / "evil"
+    coder.repository(evil / ".git", coder.promising(evil))
+    about = json.loads(RunDir(folder).about.read_text())
+    RunDir(folder).about.write_text(json.dumps(about | {"repository": str(evil)}))
+    round_dir = RunDir(folder).round(1)
+    commit = json.loads(round_dir.pointer.read_text())["commit_sha"]
+    subprocess.run(["git", "rev-parse", f"{commit}^{{commit}}"], cwd=evil, capture_output=True, check=False)
+    if not scene.marker.exists():
+        raise RuntimeError("with the defence off, nothing was started")
+    scene.marker.unlink()
+    reply = ""
+    for read in (lambda: fork_graph.checked(Run.open(folder)), lambda: replay(round_dir.path)):
+        try:
+            read()
+        except InputError as error:
+            reply = str(error)
+    return act(scene.marker.exists(), reply, "a command of its own")
 
 
 @cheat(
