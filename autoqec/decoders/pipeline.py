@@ -1,22 +1,21 @@
-"""Syndrome to prediction: a predecoder in front of its classical backend.
-
-soft_priors: the backend decodes the syndrome with the predecoder's weights for every shot.
-hard_flip: the predecoder applies faults F; the backend decodes what is left, and prediction = L F XOR backend(residual).
-"""
+"""Syndrome to prediction: a predecoder in front of its classical backend, in this process."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
+from autoqec.decoders.answers import AnswerDecoder, Kind
 from autoqec.decoders.backends import Backend
 from autoqec.decoders.backends.matching import MatchingBackend
 from autoqec.decoders.compiler import context
-from autoqec.decoders.hard_flips import FaultMaps, HardFlips
+from autoqec.decoders.hard_flips import HardFlips
 from autoqec.decoders.modules.base import PredecoderModule
-from autoqec.envs.packing import checked, unpack, width
-from autoqec.envs.problem import U8, DecodingProblem
+from autoqec.envs.packing import checked, pack, unpack, width
+from autoqec.envs.problem import F64, U8, DecodingProblem
 
 # Shots at a time: on a CPU the activations of a graph network should stay in its cache.
 _BATCH = {"cpu": 128, "cuda": 8192}
@@ -37,48 +36,50 @@ class PredecoderPipeline:
         self.backend = backend
         self.problem: DecodingProblem = backend.problem
         self._device = torch.device(device)
-        self._threads = threads
+        self._backend = AnswerDecoder(backend, threads=threads)
         self._batch = _BATCH.get(self._device.type, 1024)
         self._ctx = context(self.problem, device)
-        self._maps = FaultMaps(self.problem)
 
     def decode(self, detectors: U8) -> U8:
         packed = checked(detectors, self.problem.n_checks, what="detectors")
         out = np.zeros((len(packed), width(self.problem.n_observables)), dtype=np.uint8)
         for start in range(0, len(packed), self._batch):
             part = packed[start : start + self._batch]
-            if self.module.output_mode == "soft_priors":
-                out[start : start + self._batch] = self._decode_soft(part)
-            else:
-                flips = self.hard_flips(part)
-                out[start : start + self._batch] = self.backend.decode_residual(flips.residual, flips.frame)
+            out[start : start + self._batch] = self._backend.predict(*self.answers(part), part)
         return out
+
+    def gap(self, detectors: U8) -> F64:
+        """[shots] log-odds that the observable was not flipped; see `AnswerDecoder.gap`."""
+        packed = checked(detectors, self.problem.n_checks, what="detectors")
+        parts = [packed[start : start + self._batch] for start in range(0, len(packed), self._batch)]
+        return np.concatenate(
+            [np.zeros(0), *(self._backend.gap(*self.answers(part), part) for part in parts)]
+        )
+
+    def answers(self, detectors: U8) -> tuple[Kind, npt.NDArray[Any]]:
+        """What the model says about packed shots, and what kind of answer it is."""
+        if self.module.output_mode == "hard_flip":
+            with torch.no_grad():
+                faults = self.module.applied_faults(self._syndrome(detectors), self._ctx)
+            return "faults", pack(faults.cpu().numpy())
+        if (
+            isinstance(self.backend, MatchingBackend)
+            and (weights := self.soft_weights(detectors)) is not None
+        ):
+            return "edges", weights
+        with torch.no_grad():
+            return "priors", self.module(self._syndrome(detectors), self._ctx).cpu().numpy()
 
     def hard_flips(self, detectors: U8) -> HardFlips:
         """Residual and frame from the applied faults, computed here from the problem's own H and L."""
-        syndrome = unpack(detectors, self.problem.n_checks)
-        with torch.no_grad():
-            faults = self.module.applied_faults(self._tensor(syndrome), self._ctx).cpu().numpy()
-        return self._maps.flips(syndrome, faults)
+        return self._backend.flips(self.answers(detectors)[1], detectors)
 
     def soft_weights(self, detectors: U8) -> npt.NDArray[np.float32] | None:
         """The module's own matching weights [shots, n_edges], or None where it only gives fault priors."""
         with torch.no_grad():
-            weights = self.module.edge_log_odds(
-                self._tensor(unpack(detectors, self.problem.n_checks)), self._ctx
-            )
+            weights = self.module.edge_log_odds(self._syndrome(detectors), self._ctx)
         return None if weights is None else weights.float().contiguous().cpu().numpy()
 
-    def _decode_soft(self, detectors: U8) -> U8:
-        if isinstance(self.backend, MatchingBackend):
-            weights = self.soft_weights(detectors)
-            if weights is not None:
-                return self.backend.decode_edges(detectors, weights, threads=self._threads)
-        with torch.no_grad():
-            priors = self.module(self._tensor(unpack(detectors, self.problem.n_checks)), self._ctx)
-        return self.backend.decode_priors(
-            detectors, priors.cpu().numpy().astype(np.float64), threads=self._threads
-        )
-
-    def _tensor(self, syndrome: U8) -> torch.Tensor:
-        return torch.from_numpy(syndrome).to(self._device, torch.float32)
+    def _syndrome(self, detectors: U8) -> torch.Tensor:
+        bits = unpack(detectors, self.problem.n_checks)
+        return torch.from_numpy(bits).to(self._device, torch.float32)

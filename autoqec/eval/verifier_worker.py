@@ -20,13 +20,12 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from autoqec.decoders.backends import Backend, backend_entry, make_backend
-from autoqec.decoders.backends.matching import MatchingBackend
+from autoqec.decoders.answers import AnswerDecoder, Kind
+from autoqec.decoders.backends import backend_entry, make_backend
 from autoqec.decoders.baselines.registry import DecoderChoice
-from autoqec.decoders.hard_flips import FaultMaps
 from autoqec.decoders.protocol import Decoder
 from autoqec.envs.environment import Environment
-from autoqec.envs.packing import pack, unpack, width
+from autoqec.envs.packing import pack, width
 from autoqec.envs.problem import U8, DecodingProblem
 from autoqec.envs.schema import EnvSpec
 from autoqec.errors import AutoQECError
@@ -34,11 +33,9 @@ from autoqec.eval.metering import HiddenWork, Meter, reference_of
 from autoqec.eval.worker_results import encode, encode_error
 from autoqec.sandbox.confined import Refused, WorkerDied
 from autoqec.sandbox.installed import installed_root
+from autoqec.sandbox.screening import INVALID, screen
 from autoqec.sandbox.tiers import TIERS
 from autoqec.sandbox.worker import HeldModel, ModelWorker
-
-MAX_WEIGHT = 1e6
-"""Matching weights beyond this are not log-odds: such a shot has no valid answer."""
 
 SLICE = 1024
 """Shots in one question to the worker; a question that the model fails on costs it these shots."""
@@ -84,13 +81,14 @@ class Task(Protocol):
 class Answers:
     """A model's answers to some shots, made safe for a backend.
 
-    raw: float32 weights or priors, or packed faults. valid: [shots] bool; rows of invalid shots are placeholders.
+    raw: float32 weights or priors, or packed faults, by `kind`. valid: [shots] bool; rows of invalid shots are placeholders.
     seconds: waiting for the worker.
     """
 
     raw: npt.NDArray[Any]
     valid: npt.NDArray[np.bool_]
     seconds: float
+    kind: Kind
     complaints: list[str] = field(default_factory=list)
 
 
@@ -105,8 +103,7 @@ class VerifierWorker:
         self._held: dict[tuple[str, str], HeldModel] = {}
         self._held_problems: dict[tuple[Path, str], int] = {}
         self._decoders: dict[tuple[str, DecoderChoice], Decoder] = {}
-        self._backends: dict[tuple[str, int], Backend] = {}
-        self._fault_maps: dict[str, FaultMaps] = {}
+        self._backends: dict[tuple[str, int], AnswerDecoder] = {}
         self._environments: dict[tuple[str, str], Environment] = {}
         self._meters: dict[tuple[str, str], Meter] = {}
         self.cpu_read: dict[Path, float] = {}  # CPU time of each confined process when a meter last looked
@@ -128,10 +125,11 @@ class VerifierWorker:
             self._decoders[key] = choice.build(self.setup.problems[problem])
         return self._decoders[key]
 
-    def backend(self, problem: str, order: int = 0) -> Backend:
+    def backend(self, problem: str, order: int = 0) -> AnswerDecoder:
         key = (problem, order)
         if key not in self._backends:
-            self._backends[key] = make_backend(self.setup.problems[problem], self.setup.backend, order)
+            backend = make_backend(self.setup.problems[problem], self.setup.backend, order)
+            self._backends[key] = AnswerDecoder(backend)
         return self._backends[key]
 
     def new_worker(self, code: Path) -> ModelWorker:
@@ -237,6 +235,7 @@ class VerifierWorker:
             np.concatenate([part.raw for part in parts]),
             np.concatenate([part.valid for part in parts]),
             sum(part.seconds for part in parts),
+            parts[-1].kind,
             list(dict.fromkeys(text for part in parts for text in part.complaints)),
         )
 
@@ -249,54 +248,29 @@ class VerifierWorker:
         complaint: str | None = None,
     ) -> Answers:
         """Answers with every row that is not a valid answer found and replaced by the environment's own numbers."""
-        of = self.setup.problems[problem]
+        valid = screen(self.setup.problems[problem], held, raw)
         complaints = [] if complaint is None else [complaint]
-        if held.kind == "faults":
-            spare = raw.shape[1] * 8 - held.columns
-            valid = (
-                np.ones(len(raw), np.bool_)
-                if not spare
-                else (raw[:, -1] >> (8 - spare) == 0).astype(np.bool_)
-            )
-            raw[~valid] = 0
-        elif held.kind == "edges":
-            with np.errstate(invalid="ignore"):
-                valid = (np.abs(raw) <= MAX_WEIGHT).all(axis=1)
-            raw[~valid] = 1.0
-        else:
-            with np.errstate(invalid="ignore"):
-                valid = ((raw >= 0) & (raw <= 1)).all(axis=1)
-            raw[~valid] = of.priors
         if not valid.all() and not complaints:
-            complaints = ["answers that are NaN, infinite or out of range"]
-        return Answers(raw, valid, seconds, complaints)
+            complaints = [INVALID]
+        return Answers(raw, valid, seconds, held.kind, complaints)
 
     def _nothing(self, problem: str, model: str, shots: int, complaint: str) -> Answers:
         of, spec = self.setup.problems[problem], self.setup.models[model]
-        if spec.output_mode == "hard_flip":
+        kind: Kind = "faults" if spec.output_mode == "hard_flip" else "priors"
+        if kind == "faults":
             raw: npt.NDArray[Any] = pack(np.zeros((shots, of.n_faults)))
         else:
             held = self._held.get((problem, model))
-            columns = of.n_faults if held is None else held.columns
+            kind, columns = (kind, of.n_faults) if held is None else (held.kind, held.columns)
             raw = np.full((shots, columns), 0.5, dtype=np.float32)
-        return Answers(raw, np.zeros(shots, np.bool_), 0.0, [complaint])
+        return Answers(raw, np.zeros(shots, np.bool_), 0.0, kind, [complaint])
 
     def predict(self, problem: str, model: str, detectors: U8, answers: Answers, order: int = 0) -> U8:
         """Predicted observables. Residual and frame of applied faults come from this side's own H and L."""
-        backend = self.backend(problem, order)
-        of = self.setup.problems[problem]
         if not answers.valid.any():  # all of them fail, whatever is predicted
-            return np.zeros((len(detectors), width(of.n_observables)), dtype=np.uint8)
-        if self.setup.models[model].output_mode == "hard_flip":
-            if problem not in self._fault_maps:
-                self._fault_maps[problem] = FaultMaps(of)
-            flips = self._fault_maps[problem].flips(
-                unpack(detectors, of.n_checks), unpack(answers.raw, of.n_faults)
-            )
-            return backend.decode_residual(flips.residual, flips.frame)
-        if isinstance(backend, MatchingBackend) and answers.raw.shape[1] == backend.graph.n_edges:
-            return backend.decode_edges(detectors, answers.raw, threads=1)
-        return backend.decode_priors(detectors, answers.raw.astype(np.float64), threads=1)
+            n_observables = self.setup.problems[problem].n_observables
+            return np.zeros((len(detectors), width(n_observables)), dtype=np.uint8)
+        return self.backend(problem, order).predict(answers.kind, answers.raw, detectors)
 
 
 def timed(worker: ModelWorker, held: HeldModel, detectors: U8) -> tuple[npt.NDArray[Any], float]:

@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from autoqec.decoders.answers import Kind
 from autoqec.envs.packing import width
 from autoqec.envs.problem import U8, DecodingProblem
 from autoqec.envs.problem_arrays import to_arrays
@@ -22,7 +23,6 @@ from autoqec.sandbox.installed import installed_root
 from autoqec.sandbox.kernel_cache import kernels_for
 from autoqec.sandbox.tiers import Tier
 
-Kind = Literal["edges", "priors", "faults"]
 State = Mapping[str, npt.NDArray[Any]]
 
 BATCH = 256
@@ -37,7 +37,7 @@ _CHECKPOINT = 1 << 30
 class HeldModel:
     """A model that the worker holds.
 
-    kind: what it answers with; "edges": matching weights, "priors": fault probabilities, "faults": applied faults.
+    kind: what it answers with.
     columns: numbers per shot.
     """
 

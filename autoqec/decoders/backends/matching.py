@@ -37,7 +37,7 @@ class MatchingBackend:
         return PerShotMatcher.from_graph(self.graph, self.problem.n_checks)
 
     @cached_property
-    def _edge_weights(self) -> EdgeWeights:
+    def _fold(self) -> EdgeWeights:
         return EdgeWeights(self.graph)
 
     def decode(self, detectors: U8) -> U8:
@@ -51,8 +51,13 @@ class MatchingBackend:
     def decode_priors(
         self, detectors: U8, priors: npt.NDArray[np.floating], *, threads: int | None = None
     ) -> U8:
-        beliefs = checked_log_odds(priors, len(detectors), self.problem.n_faults)
-        return self.decode_edges(detectors, self._edge_weights(beliefs, threads=threads), threads=threads)
+        return self.decode_edges(detectors, self.edge_weights(priors, threads=threads), threads=threads)
+
+    def edge_weights(
+        self, priors: npt.NDArray[np.floating], *, threads: int | None = None
+    ) -> npt.NDArray[np.float32]:
+        """Edge log-odds [shots, n_edges] from fault probabilities [shots, n_faults]."""
+        return self._fold(checked_log_odds(priors, len(priors), self.problem.n_faults), threads=threads)
 
     def decode_edges(
         self, detectors: U8, log_odds: npt.NDArray[np.floating], *, threads: int | None = None

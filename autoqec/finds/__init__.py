@@ -1,0 +1,1 @@
+"""Finds in use: predecoders outside the loop that found them."""
