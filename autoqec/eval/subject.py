@@ -186,8 +186,7 @@ def _with_claims(
     home: VerifierDir,
     repo: Path | None,
 ) -> Subject:
-    metrics, pointers = _claims(files.metrics), files.pointers
-    pointer = _claims(pointers[0]) if len(pointers) == 1 else None
+    metrics, pointer = _claims(files.metrics), _pointer(files)
     commit, branch = _commit(pointer, metrics)
     code = installed() if commit is None else at_commit(_repository(repo, files.path, pointer), commit, home)
     config = _small(files.config)
@@ -211,6 +210,19 @@ def _with_claims(
         config_file=config,
         hashes=hashes,
     )
+
+
+def code_of_round(files: RoundDir, home: VerifierDir, repo: Path | None = None) -> ModelCode:
+    """The code that made the round's model: that of its commit, exported below `home`, if it says that it has one; else this
+    package's own."""
+    pointer = _pointer(files)
+    commit, _ = _commit(pointer, _claims(files.metrics))
+    return installed() if commit is None else at_commit(_repository(repo, files.path, pointer), commit, home)
+
+
+def _pointer(files: RoundDir) -> dict[str, Any] | None:
+    pointers = files.pointers
+    return _claims(pointers[0]) if len(pointers) == 1 else None
 
 
 def _small(path: Path) -> bytes | None:

@@ -71,7 +71,9 @@ class ConfinedDecoder:
         """[shots] log-odds that the observable was not flipped; see `AnswerDecoder.gap`."""
         packed = checked(detectors, self.problem.n_checks, what="detectors")
         parts = [packed[start : start + _BATCH] for start in range(0, len(packed), _BATCH)]
-        return np.concatenate([np.zeros(0), *(self._backend.gap(*self._answers(part), part) for part in parts)])
+        return np.concatenate(
+            [np.zeros(0), *(self._backend.gap(*self._answers(part), part) for part in parts)]
+        )
 
     def seconds_elsewhere(self) -> float:
         """CPU seconds that the confined process has used."""

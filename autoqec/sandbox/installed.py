@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import site
+from collections.abc import Sequence
 from pathlib import Path
 
 _PACKAGES = ("autoqec", "cli")
@@ -20,14 +21,14 @@ def python_path(root: Path) -> dict[str, str]:
     return {} if str(root) in site.getsitepackages() else {"PYTHONPATH": str(root)}
 
 
-def is_same_package(root: Path) -> bool:
-    """Whether the packages in `root` are, file by file and byte by byte, those that this process runs.
+def is_same_package(root: Path, packages: Sequence[str] = _PACKAGES) -> bool:
+    """Whether the `packages` in `root` are, file by file and byte by byte, those that this process runs.
 
     Links, and anything else that is not a plain file, are not the same. What Python itself writes into `__pycache__` is not
     looked at: whoever finds two packages the same runs the installed one.
     """
     ours = installed_root()
-    for package in _PACKAGES:
+    for package in packages:
         wanted, found = _files(ours / package), _files(root / package)
         if wanted is None or found is None or wanted.keys() != found.keys():
             return False

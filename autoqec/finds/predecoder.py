@@ -1,0 +1,236 @@
+"""A predecoder that was found, as a decoder: in Python, in paired comparisons and, by `sinter_adapter`, in sinter."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from autoqec.decoders.backends import make_backend
+from autoqec.decoders.checkpoint_env import env_of_checkpoint
+from autoqec.decoders.reference_p import reference_p
+from autoqec.envs.environment import Environment
+from autoqec.envs.load import load_env
+from autoqec.envs.packing import pack, unpack
+from autoqec.envs.problem import F64, U8, DecodingProblem
+from autoqec.envs.schema import EnvSpec
+from autoqec.errors import InputError
+from autoqec.eval.subject import code_of_round
+from autoqec.finds.confined import ConfinedDecoder
+from autoqec.finds.fit import fitted
+from autoqec.io.hashing import sha256_file
+from autoqec.io.untrusted_file import is_there
+from autoqec.layout import RoundDir, VerifierDir
+from autoqec.sandbox.installed import installed_root, is_same_package
+
+if TYPE_CHECKING:
+    import sinter
+
+    from autoqec.decoders.pipeline import PredecoderPipeline
+
+Bits = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Predecoder:
+    """A trained predecoder in front of the backend that it was verified with. Made by `load_predecoder`.
+
+    It decodes at one physical error rate, `p`: what the backend and the network know of the noise is taken there. As a
+    `DecoderFactory` it is built anew for whatever problem it is given, in any process.
+
+    name: in tables. checkpoint, sha256: the file, and what it was when it was loaded. order: of ordered statistics behind it.
+    device: where the network runs. code: folder of the `autoqec` package that its model needs, where that is not the installed one.
+    """
+
+    name: str
+    checkpoint: str
+    sha256: str
+    env_spec: str
+    env_root: str
+    p: float
+    order: int = 0
+    device: str = "cpu"
+    code: str | None = None
+    _built: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_built": {}}
+
+    @property
+    def identity(self) -> str:
+        return f"{self.sha256}/{self._env.spec.classical_backend}-{self.order}"
+
+    @property
+    def env(self) -> Environment:
+        """The environment that it was trained on."""
+        return self._env
+
+    def at(self, p: float) -> Predecoder:
+        """The same predecoder at another physical error rate of its environment."""
+        self._env.check_sweep([p], where="p")
+        return replace(self, p=p, _built={})
+
+    def decode(
+        self, shots: Bits, *, bit_packed_shots: bool = False, bit_packed_predictions: bool = False
+    ) -> Bits:
+        """Predicted observables, uint8 [shots, n_observables].
+
+        Args:
+            shots: detection events [shots, n_detectors] of zeros and ones; packed like Stim's `b8` with `bit_packed_shots`.
+            bit_packed_predictions: whether to pack the predictions, too.
+        """
+        packed = self._packed(shots, bit_packed_shots)
+        predicted = self._decoder.decode(packed)
+        return predicted if bit_packed_predictions else unpack(predicted, self._problem.n_observables)
+
+    def decode_with_confidence(self, shots: Bits, *, bit_packed_shots: bool = False) -> tuple[Bits, F64]:
+        """Predicted observables [shots, 1], and for every shot the log-odds that the prediction is right, as the model sees it.
+
+        Only where the backend is matching and there is one observable.
+        """
+        packed = self._packed(shots, bit_packed_shots)
+        gap = self._decoder.gap(packed)
+        return unpack(self._decoder.decode(packed), 1), np.abs(gap)
+
+    def as_sinter(self) -> sinter.Decoder:
+        """For `sinter.collect(custom_decoders={...})`."""
+        from autoqec.decoders.sinter_adapter import SinterDecoder
+
+        return SinterDecoder(self)
+
+    def build(self, problem: DecodingProblem) -> PredecoderPipeline | ConfinedDecoder:
+        """The decoder for an error model: that of the environment, or one with the same faults and other probabilities.
+
+        Raises:
+            InputError: it is another problem, or the checkpoint was replaced since it was loaded.
+        """
+        from autoqec.decoders import checkpoint
+
+        path = Path(self.checkpoint)
+        info, state = checkpoint.read(path)
+        if sha256_file(path) != self.sha256:
+            raise InputError("was replaced after it was loaded", where=str(path), hint="load it again")
+        problem = fitted(problem, self._env)
+        backend = make_backend(problem, self._env.spec.classical_backend, self.order)
+        if info.dsl.tier == "2" or self.code is not None:
+            return ConfinedDecoder(
+                info.dsl.model_dump(mode="json"),
+                {name: tensor.numpy() for name, tensor in state.items()},
+                info.output_mode,
+                backend,
+                installed_root() if self.code is None else Path(self.code),
+            )
+        import torch
+
+        from autoqec.decoders.pipeline import PredecoderPipeline
+
+        if self.device == "cpu":
+            torch.set_num_threads(1)
+        module = checkpoint.restore(info, state, problem, where=str(path))
+        return PredecoderPipeline(
+            module, backend, device=self.device, threads=1 if self.device == "cpu" else None
+        )
+
+    @cached_property
+    def _env(self) -> Environment:
+        return Environment(EnvSpec.model_validate_json(self.env_spec), root=Path(self.env_root))
+
+    @cached_property
+    def _problem(self) -> DecodingProblem:
+        return self._env.problem(self.p)
+
+    @property
+    def _decoder(self) -> PredecoderPipeline | ConfinedDecoder:
+        if "decoder" not in self._built:
+            self._built["decoder"] = self.build(self._problem)
+        return self._built["decoder"]  # type: ignore[no-any-return]
+
+    def _packed(self, shots: Bits, is_packed: bool) -> U8:
+        array = np.asarray(shots)
+        if is_packed:
+            return array
+        n = self._problem.n_checks
+        if array.ndim != 2 or array.shape[1] != n or array.dtype.kind not in "bu":
+            raise InputError(
+                f"got an array of {array.dtype} with shape {array.shape}, expected zeros and ones [shots, {n}]",
+                where="shots",
+                hint="give detection events of the environment's circuit, or bit_packed_shots=True",
+            )
+        if array.dtype.kind == "u" and (array > 1).any():
+            raise InputError(
+                "has entries above 1", where="shots", hint="for packed shots say bit_packed_shots=True"
+            )
+        return pack(array)
+
+
+def load_predecoder(
+    source: str | Path,
+    *,
+    env: str | Path | Environment | None = None,
+    p: float | None = None,
+    order: int = 0,
+    device: str = "cpu",
+    name: str | None = None,
+    repo: str | Path | None = None,
+) -> Predecoder:
+    """The predecoder of a round, as a decoder.
+
+    Args:
+        source: folder of a round, or its checkpoint.pt.
+        env: what it was trained on. Default: found by what the round says, if it is there.
+        p: physical error rate of the shots. Default: the environment's reference p.
+        order: of ordered statistics, for environments with that backend. A round is verified with 0.
+        device: where the network runs.
+        name: in tables. Default: that of the folder.
+        repo: repository of the round's commit, if it is not that of the working directory.
+
+    Code that a round brings along, in its config or on its branch, runs in the sandbox only.
+
+    Examples:
+        >>> import autoqec
+        >>> find = autoqec.load_predecoder("runs/20261115-113000/round_3")        # doctest: +SKIP
+        >>> shots = find.env.sample(find.p, 1000)                                 # doctest: +SKIP
+        >>> (find.decode(shots.detectors) != shots.observables).any(axis=1).sum() # doctest: +SKIP
+    """
+    given = Path(source)
+    files = RoundDir(given if given.is_dir() else given.parent)
+    path = files.checkpoint if given.is_dir() else given
+    if not is_there(path):
+        raise InputError(
+            "has no checkpoint.pt" if given.is_dir() else "is not there",
+            where=str(given),
+            hint="give the folder of a round that was trained",
+        )
+    from autoqec.decoders import checkpoint
+
+    info, _ = checkpoint.read(path)
+    if env is None:
+        found = env_of_checkpoint(path)
+    else:
+        found = env if isinstance(env, Environment) else load_env(env)
+        if info.env_hash != found.content_hash:
+            raise InputError(
+                f"the checkpoint belongs to {info.env_name}, or to another version of {found.spec.name}",
+                where=str(path),
+                hint="give the environment that the round was trained on",
+            )
+    code = code_of_round(files, VerifierDir(), None if repo is None else Path(repo)).root
+    is_own = code == installed_root() or is_same_package(code, ("autoqec",))
+    if p is not None:
+        found.check_sweep([p], where="p")
+    label = name or (given.resolve().name if given.is_dir() else path.stem)
+    return Predecoder(
+        name=f"{label}-{order}" if order else label,
+        checkpoint=str(path.resolve()),
+        sha256=sha256_file(path),
+        env_spec=found.spec.model_dump_json(),
+        env_root=str(found.root),
+        p=reference_p(found) if p is None else p,
+        order=order,
+        device=device,
+        code=None if is_own else str(code),
+    )
