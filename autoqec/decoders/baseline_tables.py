@@ -7,13 +7,16 @@ import io
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from autoqec.decoders.paired import PairedResult
 from autoqec.decoders.protocol import DecoderFactory
 from autoqec.envs.environment import Environment
 from autoqec.errors import UnavailableError
 from autoqec.io.hashing import sha256_json
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 SINTER_COLUMNS = (
     "shots",
@@ -88,8 +91,8 @@ def sinter_csv(env: Environment, results: Sequence[PairedResult], factories: Seq
     return buffer.getvalue()
 
 
-def plot_ler(title: str, results: Sequence[PairedResult], level: float, path: Path) -> None:
-    """LER against p, one line per decoder with its interval, log-log; the format follows the file's ending."""
+def plot_ler(title: str, results: Sequence[PairedResult], level: float, path: Path | None = None) -> Figure:
+    """LER against p, one line per decoder with its interval, log-log; written to `path`, if given, as its ending says."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
@@ -118,4 +121,6 @@ def plot_ler(title: str, results: Sequence[PairedResult], level: float, path: Pa
     axes.grid(visible=True, which="both", alpha=0.25)
     if axes.has_data():
         axes.legend(fontsize=8)
-    figure.savefig(path, dpi=160)
+    if path is not None:
+        figure.savefig(path, dpi=160)
+    return figure

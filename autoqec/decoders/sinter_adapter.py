@@ -1,6 +1,6 @@
 """Every baseline decoder as a `sinter.Decoder`.
 
-    sinter collect --custom_decoders_module_function 'autoqec.decoders.sinter_adapter:decoders' ...
+`autoqec.sinter_decoders` offers them, and predecoders that were found, to sinter.
 
 Sinter has a decoder called `pymatching` of its own, so names here start with `autoqec_`.
 """

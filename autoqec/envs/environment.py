@@ -15,8 +15,9 @@ from autoqec import layout
 from autoqec.envs import cache, detectors
 from autoqec.envs.build import check_observables, problem_from_circuit, problem_from_dem
 from autoqec.envs.noise.leakage import LeakageSampler, twirled
+from autoqec.envs.packing import unpack
 from autoqec.envs.problem import DecodingProblem
-from autoqec.envs.sampling import CircuitSampler, DemSampler, Sampler
+from autoqec.envs.sampling import CircuitSampler, DemSampler, Sampler, Shots
 from autoqec.envs.schema import EnvSpec, LeakageSpec
 from autoqec.envs.sources import CircuitSource, ErrorModelSource, open_source
 from autoqec.envs.sources.referenced import referenced
@@ -56,6 +57,22 @@ class Environment:
         if self.spec.noise.type == "leakage":
             return LeakageSampler(physical, self._leakage, p)
         return CircuitSampler(physical)
+
+    def sample(self, p: float, shots: int, *, seed: int = 0, bit_packed: bool = False) -> Shots:
+        """Fresh shots as zeros and ones: detectors [shots, n_detectors], observables [shots, n_observables].
+
+        bit_packed: eight to a byte, as in Stim's `b8`. The same seed gives the same shots on one machine.
+        """
+        if shots < 0:
+            raise InputError(f"shots = {shots}", where="shots", hint="give a number of at least 0")
+        self.check_sweep([p], where="p")
+        found = self.sampler(p).sample(shots, seed)
+        if bit_packed:
+            return found
+        problem = self.problem(p)
+        return Shots(
+            unpack(found.detectors, problem.n_checks), unpack(found.observables, problem.n_observables)
+        )
 
     def check_sweep(self, sweep: Sequence[float], *, where: str) -> None:
         """Whether these p can be put into the environment, which may carry its own noise."""

@@ -58,7 +58,7 @@ class Predecoder:
     _built: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_built": {}}
+        return {name: {} if name == "_built" else getattr(self, name) for name in self.__dataclass_fields__}
 
     @property
     def identity(self) -> str:

@@ -180,9 +180,10 @@ def open_workspace(workspace: Path) -> Repository:
 
 
 def open_default(workspace: Path) -> Repository:
-    """The checkout that this AutoQEC runs from, or the workspace's own repository if it is an installed package."""
+    """The checkout that this AutoQEC runs from, if the workspace is in it; else the workspace's own repository, so that a
+    checkout gets no branches that nobody asked for."""
     checkout = installed_root()
-    if (checkout / ".git").exists():
+    if (checkout / ".git").exists() and workspace.resolve().is_relative_to(checkout):
         return open_checkout(checkout)
     return open_workspace(workspace)
 

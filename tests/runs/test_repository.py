@@ -148,10 +148,16 @@ def test_an_installed_package_gets_a_repository_of_its_own(tmp_path: Path) -> No
     assert where.stdout.strip() == str(repository.root / "autoqec" / "__init__.py")
 
 
-def test_the_default_is_the_checkout_autoqec_runs_from_or_the_workspace(
+def test_the_default_is_the_checkout_only_for_those_who_work_in_it(
     checkout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(repository_module, "installed_root", lambda: checkout)
-    assert open_default(tmp_path).root == checkout.resolve()
-    monkeypatch.setattr(repository_module, "installed_root", lambda: tmp_path / "site-packages")
-    assert open_default(tmp_path).root.is_relative_to(tmp_path / ".autoqec")
+    assert open_default(checkout / "runs").root == checkout.resolve()
+    branches = subprocess.run(
+        ["git", "branch", "--all"], cwd=checkout, capture_output=True, check=True
+    ).stdout
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    assert open_default(elsewhere).root.is_relative_to(elsewhere / ".autoqec")
+    after = subprocess.run(["git", "branch", "--all"], cwd=checkout, capture_output=True, check=True).stdout
+    assert after == branches

@@ -1,0 +1,169 @@
+"""`autoqec.compare`: decoders on the same shots."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from autoqec.api.frames import frame
+from autoqec.decoders import baseline_tables
+from autoqec.decoders.baselines.registry import DecoderChoice, choose, unavailable
+from autoqec.decoders.paired import Evaluator, PairedResult
+from autoqec.decoders.protocol import DecoderFactory
+from autoqec.decoders.reference_p import plain_backend
+from autoqec.envs.environment import Environment
+from autoqec.envs.load import load_env
+from autoqec.errors import InputError
+from autoqec.finds.predecoder import Predecoder, load_predecoder
+
+if TYPE_CHECKING:
+    import pandas
+    from matplotlib.figure import Figure
+
+Progress = Callable[[float, int, int], None]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Decoders on the same shots, at each p.
+
+    results: by p, with a failure bit per decoder and shot, so that any two decoders can be compared. plain: the backend with the
+    environment's fixed weights, which ratios refer to. decoders: those that ran. missing: name -> why a decoder did not run.
+    """
+
+    env: Environment
+    results: tuple[PairedResult, ...]
+    plain: str
+    decoders: tuple[DecoderFactory, ...]
+    missing: dict[str, str]
+
+    @property
+    def level(self) -> float:
+        """Of all intervals."""
+        return self.env.spec.eval_protocol.interval_level
+
+    @property
+    def is_interrupted(self) -> bool:
+        return any(result.interrupted for result in self.results)
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """One per p and decoder: failures, LER with its interval, ratio of the plain backend's LER to it (above 1: better), time."""
+        return [
+            row for result in self.results for row in baseline_tables.rows(result, self.plain, self.level)
+        ]
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """`rows` as a data frame."""
+        return frame(self.rows)
+
+    def to_csv(self) -> str:
+        """As sinter writes it."""
+        return baseline_tables.sinter_csv(self.env, self.results, self.decoders)
+
+    def plot(self, path: str | Path | None = None) -> Figure:
+        """LER over p with intervals, one line per decoder; also written to `path`, if given."""
+        return baseline_tables.plot_ler(
+            self.env.spec.name, self.results, self.level, None if path is None else Path(path)
+        )
+
+    def __str__(self) -> str:
+        lines = [f"{'p':>8}  {'decoder':<24}{'failures':>9} of shots    LER       ratio to {self.plain}"]
+        for row in self.rows:
+            ratio = row.get("ratio_to_plain")
+            high = row.get("ratio_high")
+            told = (
+                "-"
+                if ratio is None
+                else f"{ratio:.3f} ({row['ratio_low']:.3f} .. {high or float('inf'):.3f})"
+            )
+            lines.append(
+                f"{row['p']:>8g}  {row['decoder']:<24}{row['failures']:>9} of {row['shots']:<9}"
+                f"{row['ler'] if row['ler'] is not None else float('nan'):<10.4g}{told}"
+            )
+        return "\n".join([*lines, *(f"not run: {name}: {why}" for name, why in self.missing.items())])
+
+
+def compare(
+    env: str | Path | Environment,
+    decoders: Iterable[str | Path | DecoderFactory] | None = None,
+    *,
+    p: float | Sequence[float] | None = None,
+    shots: int = 20_000,
+    workers: int | None = None,
+    reuse: bool = True,
+    progress: Progress | None = None,
+) -> Comparison:
+    """Every decoder on the same shots, at each p.
+
+    Args:
+        env: an environment, the name of a builtin one, or its YAML file.
+        decoders: names of baselines ("belief_matching", "bposd-10"), folders of rounds, what `load_predecoder` returns. Default:
+            the environment's baselines. The plain backend always takes part.
+        p: one physical error rate or several. Default: the environment's sweep.
+        shots: per p.
+        workers: processes. Default: one per core.
+        reuse: whether to take shots of the same decoders from earlier calls, and keep those of this one.
+        progress: called with (p, shots done, shots wanted).
+
+    Examples:
+        >>> import autoqec
+        >>> found = autoqec.compare("surface_d5_depol", ["belief_matching"], p=0.005, shots=2_000, workers=1)
+        >>> [row["decoder"] for row in found.rows]
+        ['pymatching', 'belief_matching']
+        >>> found.rows[0]["failures"] > found.rows[1]["failures"]
+        True
+    """
+    env = env if isinstance(env, Environment) else load_env(env)
+    sweep = list(env.spec.noise.p) if p is None else [p] if isinstance(p, int | float) else list(p)
+    env.check_sweep(sweep, where="p")
+    chosen = _chosen(env, decoders)
+    reasons = {
+        choice.name: unavailable(choice, env.problem(sweep[0]))
+        for choice in chosen
+        if isinstance(choice, DecoderChoice)
+    }
+    able = [choice for choice in chosen if reasons.get(choice.name) is None]
+    results = []
+    with Evaluator(env, workers=workers, store=reuse, progress=progress) as evaluator:
+        for value in sweep:
+            results.append(evaluator.run(value, able, shots))
+            if results[-1].interrupted:
+                break
+    missing = {name: reason for name, reason in reasons.items() if reason is not None}
+    return Comparison(env, tuple(results), plain_backend(env).name, tuple(able), missing)
+
+
+def _chosen(env: Environment, decoders: Iterable[str | Path | DecoderFactory] | None) -> list[DecoderFactory]:
+    """The plain backend first, then each once, in order."""
+    wanted = env.spec.baseline_decoders if decoders is None else list(decoders)
+    orders = env.spec.eval_protocol.osd_orders_reported
+    chosen: dict[str, DecoderFactory] = {plain_backend(env).name: plain_backend(env)}
+    for each in wanted:
+        found: Sequence[DecoderFactory]
+        if isinstance(each, Path) or (isinstance(each, str) and Path(each).exists()):
+            found = [load_predecoder(each)]
+        elif isinstance(each, str):
+            found = choose([each.strip()], orders, where="decoders")
+        else:
+            found = [each]
+        for choice in found:
+            if isinstance(choice, Predecoder) and choice.env.content_hash != env.content_hash:
+                raise InputError(
+                    f"{choice.name} was trained on {choice.env.spec.name}, or on another version of {env.spec.name}",
+                    where=choice.checkpoint,
+                    hint="compare it on its own environment",
+                )
+            _add(chosen, choice)
+    return list(chosen.values())
+
+
+def _add(chosen: dict[str, DecoderFactory], choice: DecoderFactory) -> None:
+    if chosen.setdefault(choice.name, choice) != choice:
+        raise InputError(
+            f"two decoders are called {choice.name}",
+            where="decoders",
+            hint="name one of them: load_predecoder(..., name=...)",
+        )

@@ -1,0 +1,118 @@
+"""`autoqec.PerShotMatching`: exact matching in which every shot has its own weights, for use by itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import stim
+
+from autoqec.decoders.backends.per_shot_matching import MatchingSolutions, PerShotMatcher
+from autoqec.envs.build import problem_from_dem
+from autoqec.envs.packing import pack, unpack
+from autoqec.envs.problem import F64, U8, MatchingGraph, log_odds
+from autoqec.errors import InputError
+
+Bits = npt.NDArray[Any]
+
+
+class PerShotMatching:
+    """Minimum-weight perfect matching with weights per shot.
+
+    Args:
+        model: a `stim.DetectorErrorModel` (made with `decompose_errors=True`), or the `graph` of a decoding problem.
+
+    Weights are log-odds, one per edge, and may be negative; `inf` forbids an edge. Parallel edges of a model are merged.
+
+    Examples:
+        >>> import autoqec, stim
+        >>> circuit = stim.Circuit.generated("surface_code:rotated_memory_z", distance=3, rounds=3,
+        ...                                  after_clifford_depolarization=0.01)
+        >>> matching = autoqec.PerShotMatching(circuit.detector_error_model(decompose_errors=True))
+        >>> shots, observables = circuit.compile_detector_sampler(seed=1).sample(100, separate_observables=True)
+        >>> weights = matching.weights[None, :].repeat(100, axis=0)  # the model's own, for every shot
+        >>> matching.decode(shots, weights).shape
+        (100, 1)
+    """
+
+    def __init__(self, model: stim.DetectorErrorModel | MatchingGraph) -> None:
+        if isinstance(model, stim.DetectorErrorModel):
+            problem = problem_from_dem(model.flattened(), need_graph=True)
+            assert problem.graph is not None
+            self.graph, self.n_detectors = problem.graph, problem.n_checks
+        elif isinstance(model, MatchingGraph):
+            self.graph, self.n_detectors = model, int(model.ends.max(initial=-1)) + 1
+        else:
+            raise InputError(
+                f"got {type(model).__name__}",
+                where="PerShotMatching",
+                hint="give a stim.DetectorErrorModel or a MatchingGraph",
+            )
+        self._matcher = PerShotMatcher.from_graph(self.graph, self.n_detectors)
+
+    @property
+    def n_edges(self) -> int:
+        return self.graph.n_edges
+
+    @property
+    def edges(self) -> npt.NDArray[np.int32]:
+        """[n_edges, 2] the detectors of each edge; -1 is the boundary."""
+        return self.graph.ends
+
+    @property
+    def weights(self) -> F64:
+        """[n_edges] log-odds of the model itself."""
+        return log_odds(self.graph.priors)
+
+    def decode(
+        self,
+        shots: Bits,
+        weights: npt.NDArray[Any] | None = None,
+        *,
+        bit_packed_shots: bool = False,
+        bit_packed_predictions: bool = False,
+        threads: int | None = None,
+    ) -> U8:
+        """Predicted observables, uint8 [shots, n_observables].
+
+        Args:
+            shots: detection events [shots, n_detectors] of zeros and ones, or packed with `bit_packed_shots`.
+            weights: [shots, n_edges], or [n_edges] for all shots. Default: the model's own.
+            threads: by default one per available core. The answer does not depend on it.
+        """
+        predicted = self._matcher.decode(
+            self._packed(shots, bit_packed_shots), self._weights(weights), threads=threads
+        )
+        return predicted if bit_packed_predictions else unpack(predicted, self._matcher.n_observables)
+
+    def decode_to_edges(
+        self,
+        shots: Bits,
+        weights: npt.NDArray[Any] | None = None,
+        *,
+        bit_packed_shots: bool = False,
+        threads: int | None = None,
+    ) -> MatchingSolutions:
+        """The corrections themselves, packed, with what they flip and their weights."""
+        return self._matcher.decode_to_edges(
+            self._packed(shots, bit_packed_shots), self._weights(weights), threads=threads
+        )
+
+    def _weights(self, given: npt.NDArray[Any] | None) -> npt.NDArray[Any]:
+        if given is None:
+            return self.weights
+        array = np.asarray(given)
+        return array if array.dtype in (np.float32, np.float64) else array.astype(np.float64)
+
+    def _packed(self, shots: Bits, is_packed: bool) -> U8:
+        array = np.asarray(shots)
+        if is_packed:
+            return array
+        if array.ndim != 2 or array.shape[1] != self.n_detectors:
+            raise InputError(
+                f"got shots of shape {array.shape}, expected [shots, {self.n_detectors}]",
+                where="shots",
+                hint="for packed shots say bit_packed_shots=True",
+            )
+        return pack(array)

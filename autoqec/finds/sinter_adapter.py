@@ -1,0 +1,47 @@
+"""Decoders for sinter: all baselines, and predecoders that were found.
+
+    AUTOQEC_PREDECODERS=runs/20261115-113000/round_3 \\
+        sinter collect --custom_decoders_module_function 'autoqec:sinter_decoders' --decoders autoqec_round_3 ...
+
+Sinter has a decoder called `pymatching` of its own, so names here start with `autoqec_`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+import sinter
+
+from autoqec.decoders import sinter_adapter
+from autoqec.decoders.sinter_adapter import SinterDecoder
+from autoqec.errors import InputError
+from autoqec.finds.predecoder import load_predecoder
+
+VARIABLE = "AUTOQEC_PREDECODERS"
+"""Folders of rounds, separated as in PATH; `NAME=FOLDER` gives one a name."""
+
+
+def sinter_decoders(predecoders: Iterable[str | Path] | None = None) -> dict[str, sinter.Decoder]:
+    """Decoders by their sinter names. One that is not installed says so when it is used.
+
+    Args:
+        predecoders: folders of rounds, each `FOLDER` or `NAME=FOLDER`. Default: those of the environment variable
+            AUTOQEC_PREDECODERS.
+    """
+    if predecoders is None:
+        predecoders = [part for part in os.environ.get(VARIABLE, "").split(os.pathsep) if part]
+    found = sinter_adapter.decoders()
+    for given in predecoders:
+        name, _, folder = str(given).rpartition("=")
+        if not name and not Path(folder).exists():
+            raise InputError(f"{folder!r} is not a folder", where=VARIABLE, hint="give the folder of a round")
+        factory = load_predecoder(folder, name=name or None)
+        key = f"autoqec_{factory.name}"
+        if key in found:
+            raise InputError(
+                f"two decoders are called {key}", where=VARIABLE, hint="name one of them: NAME=FOLDER"
+            )
+        found[key] = SinterDecoder(factory)
+    return found
