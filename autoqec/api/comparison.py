@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -100,8 +101,8 @@ def compare(
 
     Args:
         env: an environment, the name of a builtin one, or its YAML file.
-        decoders: names of baselines ("belief_matching", "bposd-10"), folders of rounds, what `load_predecoder` returns. Default:
-            the environment's baselines. The plain backend always takes part.
+        decoders: names of baselines ("belief_matching", "bposd-10"), folders of rounds ("runs/r1"), what `load_predecoder` returns.
+            Default: the environment's baselines. The plain backend always takes part.
         p: one physical error rate or several. Default: the environment's sweep.
         shots: per p.
         workers: processes. Default: one per core.
@@ -143,7 +144,7 @@ def _chosen(env: Environment, decoders: Iterable[str | Path | DecoderFactory] | 
     chosen: dict[str, DecoderFactory] = {plain_backend(env).name: plain_backend(env)}
     for each in wanted:
         found: Sequence[DecoderFactory]
-        if isinstance(each, Path) or (isinstance(each, str) and Path(each).exists()):
+        if isinstance(each, Path) or (isinstance(each, str) and os.sep in each):
             found = [load_predecoder(each)]
         elif isinstance(each, str):
             found = choose([each.strip()], orders, where="decoders")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from autoqec.commands.options import Count, Number, OutFile
+from autoqec.commands.options import AnyPath, Count, Number, OutFile
 from autoqec.commands.output import print_json, print_table
 from autoqec.commands.progress import shots_progress
 
@@ -25,6 +25,13 @@ EXIT_INTERRUPTED = 130
 @click.option(
     "--decoders", help="Comma-separated names, e.g. pymatching,bposd-10. Default: the environment's."
 )
+@click.option(
+    "--with",
+    "rounds",
+    multiple=True,
+    type=AnyPath(),
+    help="Folder of a round: its predecoder, on the same shots (repeatable).",
+)
 @click.option("--workers", type=Count(min=1, max=4096), help="Worker processes. Default: one per core.")
 @click.option("--fresh", is_flag=True, help="Neither reuse nor keep earlier shots of the same decoders.")
 @click.option("--csv", "csv_path", type=OutFile(), help="Write a sinter CSV.")
@@ -40,6 +47,7 @@ def command(
     ps: tuple[float, ...],
     shots: int,
     decoders: str | None,
+    rounds: tuple[Path, ...],
     workers: int | None,
     fresh: bool,
     csv_path: Path | None,
@@ -51,61 +59,48 @@ def command(
     Shots and failures are kept in the cache: the command can be stopped and started again, and a decoder that is
     added later joins the same shots. The ratio is the plain backend's LER over the decoder's: above 1 is better.
     """
-    from autoqec.decoders import baseline_tables
-    from autoqec.decoders.baselines.registry import choose, unavailable
-    from autoqec.decoders.paired import Evaluator
-    from autoqec.decoders.reference_p import plain_backend, reference_p
+    from autoqec.api.comparison import compare
+    from autoqec.decoders.reference_p import reference_p
     from autoqec.envs.load import load_env
     from autoqec.io import atomic
 
     environment = load_env(env)
     spec = environment.spec
-    plain = plain_backend(environment)
     names = decoders.split(",") if decoders else spec.baseline_decoders
-    where = "--decoders" if decoders else f"{environment.origin}: baseline_decoders"
-    chosen = choose([name.strip() for name in names], spec.eval_protocol.osd_orders_reported, where=where)
-    chosen = [plain, *(c for c in chosen if c != plain)]
-    sweep = list(ps) or spec.noise.p
-    environment.check_sweep(sweep, where="--p")
-    reasons = {c.name: unavailable(c, environment.problem(sweep[0])) for c in chosen}
-    able = [c for c in chosen if reasons[c.name] is None]
-    missing = {name: reason for name, reason in reasons.items() if reason is not None}
-
-    results = []
-    with (
-        shots_progress() as progress,
-        Evaluator(environment, workers=workers, store=not fresh, progress=progress) as evaluator,
-    ):
-        for p in sweep:
-            results.append(evaluator.run(p, able, shots))
-            if results[-1].interrupted:
-                break
-    level = spec.eval_protocol.interval_level
+    with shots_progress() as progress:
+        found = compare(
+            environment,
+            [*names, *rounds],
+            p=list(ps) or None,
+            shots=shots,
+            workers=workers,
+            reuse=not fresh,
+            progress=progress,
+        )
     if csv_path is not None:
-        atomic.write_text(csv_path, baseline_tables.sinter_csv(environment, results, able))
+        atomic.write_text(csv_path, found.to_csv())
     if plot_path is not None:
-        baseline_tables.plot_ler(spec.name, results, level, plot_path)
-    table = [row for result in results for row in baseline_tables.rows(result, plain.name, level)]
-    interrupted = any(result.interrupted for result in results)
+        found.plot(plot_path)
+    level, table, interrupted = found.level, found.rows, found.is_interrupted
     reference = None if interrupted or not shots else reference_p(environment)
     if as_json:
         print_json(
             {
                 "env": spec.name,
                 "env_hash": environment.content_hash,
-                "plain_backend": plain.name,
+                "plain_backend": found.plain,
                 "reference_p": reference,
                 "interval_level": level,
                 "rows": table,
-                "unavailable": missing,
+                "unavailable": found.missing,
                 "interrupted": interrupted,
             }
         )
     else:
-        _print_rows(spec.name, plain.name, level, table)
+        _print_rows(spec.name, found.plain, level, table)
         if reference is not None:
             click.echo(f"\nReference p: {reference:g} (headline numbers are quoted there)")
-        for name, reason in missing.items():
+        for name, reason in found.missing.items():
             click.echo(f"Not run: {name}: {reason}")
         for path in (csv_path, plot_path):
             if path is not None:

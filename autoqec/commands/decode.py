@@ -6,18 +6,26 @@ import shutil
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from autoqec.commands.options import AnyPath, OutFile
+from autoqec.commands.options import AnyPath, Number, OutFile
 from autoqec.errors import InputError
+
+if TYPE_CHECKING:
+    from autoqec.decoders.protocol import DecoderFactory
 
 FORMATS = ("01", "b8", "r8", "hits", "dets", "ptb64")
 
 
 @click.command()
-@click.option("--dem", "dem_path", required=True, type=AnyPath(), help="Detector error model (.dem).")
+@click.option(
+    "--dem",
+    "dem_path",
+    type=AnyPath(),
+    help="Detector error model (.dem). Default for --predecoder: that of its environment.",
+)
 @click.option(
     "--in",
     "in_path",
@@ -26,9 +34,10 @@ FORMATS = ("01", "b8", "r8", "hits", "dets", "ptb64")
     help="Detection events; - for standard input.",
 )
 @click.option("--in-format", type=click.Choice(FORMATS), default="01", show_default=True)
-@click.option(
-    "--decoder", "decoder_name", required=True, help="A baseline decoder, e.g. belief_matching or bposd-10."
-)
+@click.option("--decoder", "decoder_name", help="A baseline decoder, e.g. belief_matching or bposd-10.")
+@click.option("--predecoder", type=AnyPath(), help="Folder of a round, or its checkpoint.pt.")
+@click.option("--env", "env_name", help="What the predecoder was trained on. Default: found by its round.")
+@click.option("--p", type=Number(), help="Error rate of the predecoder's model. Default: its reference p.")
 @click.option(
     "--out",
     "out_path",
@@ -43,26 +52,46 @@ FORMATS = ("01", "b8", "r8", "hits", "dets", "ptb64")
     help="Shots end with their observables; report the LER on standard error.",
 )
 def command(
-    dem_path: Path,
+    dem_path: Path | None,
     in_path: Path,
     in_format: str,
-    decoder_name: str,
+    decoder_name: str | None,
+    predecoder: Path | None,
+    env_name: str | None,
+    p: float | None,
     out_path: Path,
     out_format: str,
     in_includes_observables: bool,
 ) -> None:
-    """Decode recorded detection events with a detector error model."""
+    """Decode recorded detection events with a baseline decoder and its error model, or with a predecoder that was found."""
     import stim
 
-    from autoqec.decoders.baselines.registry import choose
     from autoqec.decoders.sinter_adapter import decoder_for_dem
     from autoqec.envs.sources.error_model import parse_dem
 
-    (choice, *more) = choose([decoder_name], (0,), where="--decoder")
-    if more:
-        raise InputError(f"{decoder_name!r} names several decoders", where="--decoder", hint="give one")
-    dem = parse_dem(dem_path, where="--dem")
-    decoder = decoder_for_dem(choice, dem)
+    if (decoder_name is None) == (predecoder is None):
+        raise InputError("give one of the two", where="--decoder, --predecoder", hint="one decoder decodes")
+    choice: DecoderFactory
+    if predecoder is not None:
+        from autoqec.finds.predecoder import load_predecoder
+
+        if p is not None and dem_path is not None:
+            raise InputError(
+                "the error model has its probabilities", where="--p", hint="leave it out with --dem"
+            )
+        choice = find = load_predecoder(predecoder, env=env_name, p=p)
+        own = None if dem_path is not None else find.env.problem(find.p)
+    else:
+        if p is not None or env_name is not None:
+            raise InputError("belongs to --predecoder", where="--p" if env_name is None else "--env")
+        choice, own = _baseline(str(decoder_name)), None
+    if own is not None:
+        dem, decoder = stim.DetectorErrorModel(own.dem), choice.build(own)
+    elif dem_path is not None:
+        dem = parse_dem(dem_path, where="--dem")
+        decoder = decoder_for_dem(choice, dem)
+    else:
+        raise InputError("a baseline decoder needs an error model", where="--dem", hint="give --dem FILE")
     # Stim names observables apart from detectors in the dets format and writes them there unasked.
     expects_observables = dem.num_observables > 0 and (in_includes_observables or in_format == "dets")
     shots = _read(in_path, in_format, dem.num_detectors, dem.num_observables if expects_observables else 0)
@@ -86,6 +115,15 @@ def command(
     if in_includes_observables and expects_observables:
         wrong = int((predictions != actual).any(axis=1).sum())
         click.echo(f"{wrong} failures in {len(predictions)} shots", err=True)
+
+
+def _baseline(name: str) -> DecoderFactory:
+    from autoqec.decoders.baselines.registry import choose
+
+    (choice, *more) = choose([name], (0,), where="--decoder")
+    if more:
+        raise InputError(f"{name!r} names several decoders", where="--decoder", hint="give one")
+    return choice
 
 
 def _read(path: Path, form: str, n_detectors: int, n_observables: int) -> Any:

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+import stim
 
 from autoqec.decoders.backends import make_backend
 from autoqec.decoders.checkpoint_env import env_of_checkpoint
 from autoqec.decoders.reference_p import reference_p
+from autoqec.envs.build import problem_from_dem
 from autoqec.envs.environment import Environment
 from autoqec.envs.load import load_env
 from autoqec.envs.packing import pack, unpack
@@ -134,6 +136,10 @@ class Predecoder:
         return PredecoderPipeline(
             module, backend, device=self.device, threads=1 if self.device == "cpu" else None
         )
+
+    def build_for(self, dem: stim.DetectorErrorModel) -> PredecoderPipeline | ConfinedDecoder:
+        """`build` for an error model as Stim has it: with `decompose_errors=True` where the backend is matching."""
+        return self.build(problem_from_dem(dem.flattened(), need_graph=False))
 
     @cached_property
     def _env(self) -> Environment:
