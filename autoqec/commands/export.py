@@ -12,7 +12,9 @@ from autoqec.errors import InputError
 
 @click.command()
 @click.argument("round_dir", type=AnyPath())
-@click.option("--env", "env_name", required=True, help="The environment the round was trained on.")
+@click.option(
+    "--env", "env_name", help="Builtin name or YAML file. Default: the one the checkpoint was trained on."
+)
 @click.option(
     "--onnx",
     type=OutFile(),
@@ -23,16 +25,17 @@ from autoqec.errors import InputError
     type=OutFile(),
     help="Write weights, with the description as metadata.",
 )
-def command(round_dir: Path, env_name: str, onnx: Path | None, safetensors: Path | None) -> None:
+def command(round_dir: Path, env_name: str | None, onnx: Path | None, safetensors: Path | None) -> None:
     """Export the checkpoint of ROUND_DIR."""
     from autoqec.decoders import checkpoint
+    from autoqec.decoders.checkpoint_env import env_of_checkpoint
     from autoqec.decoders.export import to_onnx, to_safetensors
     from autoqec.envs.load import load_env
     from autoqec.layout import RoundDir
 
     if onnx is None and safetensors is None:
         raise InputError("nothing to export", where="export", hint="give --onnx FILE or --safetensors FILE")
-    env = load_env(env_name)
+    env = env_of_checkpoint(round_dir) if env_name is None else load_env(env_name)
     info, state = checkpoint.read(RoundDir(round_dir).checkpoint)
     if info.env_hash != env.content_hash:
         raise InputError(

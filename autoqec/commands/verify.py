@@ -40,7 +40,9 @@ def _labels(
 
 @click.command()
 @click.argument("round_dir", type=AnyPath())
-@click.option("--env", "env_name", required=True, help="Builtin name or YAML file; the round's own.")
+@click.option(
+    "--env", "env_name", help="Builtin name or YAML file. Default: the one the checkpoint was trained on."
+)
 @click.option("--shots", type=Count(min=1), help="Minimum shots per p. Default: min_shots_verify.")
 @click.option("--cap", type=Count(min=1), help="Maximum shots at the reference p. Default: 5 times --shots.")
 @click.option(
@@ -89,11 +91,14 @@ def _labels(
 @click.option("--repo", type=AnyPath(), help="Repository of the round's commit.")
 @click.option("--base", default="HEAD", show_default=True, help="What experiment branches leave from.")
 @click.option("--json", "as_json", is_flag=True, help="Print the report instead of a summary.")
-def command(round_dir: Path, env_name: str, parents: tuple[Path, ...], as_json: bool, **options: Any) -> None:
+def command(
+    round_dir: Path, env_name: str | None, parents: tuple[Path, ...], as_json: bool, **options: Any
+) -> None:
     """Verify the checkpoint of ROUND_DIR on fresh shots, in the sandbox.
 
     Writes verification_report.json and .md there. Exit code 0 VERIFIED, 3 SUSPICIOUS, 4 FAILED, 2 bad input.
     """
+    from autoqec.decoders.checkpoint_env import env_of_checkpoint
     from autoqec.envs.load import load_env
     from autoqec.eval.verify import VerifyOptions, verify_together
 
@@ -104,7 +109,11 @@ def command(round_dir: Path, env_name: str, parents: tuple[Path, ...], as_json: 
             raise InputError(
                 "an archived bundle has its shots", where=f"--{given[0]}", hint="leave it out with --bundle"
             )
-    env = load_env(env_name)
+    if env_name is None:
+        env = env_of_checkpoint(round_dir)
+        click.echo(f"Environment, as the round names it: {env.origin}", err=True)
+    else:
+        env = load_env(env_name)
     if isinstance(options["seeds"], int):
         first = env.spec.noise.seed_policy.holdout[0]
         options["seeds"] = (first, first + options["seeds"] - 1)

@@ -24,6 +24,22 @@ _NAMES = re.compile(r"collections OrderedDict|torch\._utils _rebuild_tensor_v2|t
 
 def check_archive(data: bytes, *, where: str) -> None:
     """An InputError with the reason, unless `data` is laid out as `torch.save` lays out plain tensors."""
+    _layout(data, where)
+
+
+def description(data: bytes, *, where: str) -> str:
+    """The JSON text that a checkpoint says about itself: the string after the key `info`, in the layout of a checked archive."""
+    after_key = False
+    for opcode, argument, _ in pickletools.genops(_layout(data, where)):
+        if isinstance(argument, str) and opcode.name.endswith("UNICODE"):
+            if after_key:
+                return argument
+            after_key = argument == "info"
+    raise InputError("does not describe itself", where=where, hint="give the checkpoint.pt of a round")
+
+
+def _layout(data: bytes, where: str) -> bytes:
+    """The pickle of a checked archive."""
     try:
         if data[:4] != b"PK\x03\x04":
             raise zipfile.BadZipFile("File is not a zip file")
@@ -38,6 +54,7 @@ def check_archive(data: bytes, *, where: str) -> None:
     if len(layouts) != 1:
         raise InputError("has no layout, or more than one", where=where, hint="train the round again")
     _check_names(layouts[0], where)
+    return layouts[0]
 
 
 def _check_members(members: list[zipfile.ZipInfo], size: int, where: str) -> None:
