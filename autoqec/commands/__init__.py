@@ -44,6 +44,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "review": ("review", "Look back on a run: what it tried, gained, repeated and spent."),
     "run": ("run", "Discover predecoders: the research loop, with a language model or without."),
     "run-round": ("run_round", "Train and validate one predecoder from a config."),
+    "runs": ("runs", "List the runs of this folder."),
     "schema": ("schema", "Print the JSON Schema of a contract model."),
     "step": ("step", "Take one step of the research loop: for a chat that drives it."),
     "verify": ("verify", "Verify a round's predecoder on fresh shots, in the sandbox."),

@@ -86,12 +86,16 @@ class AnyPath(click.Path):
         except click.BadParameter as error:
             problem = error.message.rstrip(".")
         if problem := problem or self.problem(path):
-            raise InputError(problem, where=_name(param), hint="check the path")
+            raise InputError(problem, where=_name(param), hint=self.hint(Path(value)))
         return path
 
     def problem(self, path: Path) -> str | None:
         """Why the command cannot use this path; None if it can."""
         return None
+
+    def hint(self, path: Path) -> str:
+        """What to do about a path that the command cannot use."""
+        return "check the path"
 
 
 class OutFile(AnyPath):
