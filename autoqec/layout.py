@@ -7,8 +7,11 @@ import re
 from pathlib import Path
 
 from autoqec.errors import InputError
+from autoqec.io.untrusted_file import is_there
 
 _ROUND = re.compile(r"0|[1-9][0-9]{0,8}")
+_STAMP = re.compile(r"[0-9]{8}-[0-9]{6}")
+_NAME = re.compile(r"(?=.{1,40}$)[A-Za-z][A-Za-z0-9_]*(-[A-Za-z0-9_]+)*", re.ASCII)
 
 
 def cache_root() -> Path:
@@ -179,8 +182,38 @@ class RoundRecord:
         self.pointer = path / f"{path.name}_pointer.json"
 
 
+def example_configs() -> dict[str, Path]:
+    """The configs that come with the package, by name."""
+    folder = Path(__file__).parent / "example_db"
+    return {path.stem: path for path in sorted(folder.glob("*.yaml"))}
+
+
 def runs_folder(workspace: str | Path) -> Path:
     return Path(workspace) / "runs"
+
+
+def is_stamp(run_id: str) -> bool:
+    """Whether a run is called by the time it began."""
+    return _STAMP.fullmatch(run_id) is not None
+
+
+def is_run_id(text: str) -> bool:
+    """Whether a run may be called so: a time, or letters, digits, underscores and single dashes after a letter, which any folder and
+    git ref can have. Only a time begins with a digit, so that neither passes for the other in the name of a worktree."""
+    return is_stamp(text) or _NAME.fullmatch(text) is not None
+
+
+def in_runs(given: str | Path, workspace: str | Path) -> Path:
+    """What a user calls a run or something in it: a path; or, where nothing has that path, the id of a run and what follows it."""
+    path = Path(given)
+    named = runs_folder(workspace) / path
+    is_named = not path.is_absolute() and bool(path.parts) and is_run_id(path.parts[0])
+    return named if is_named and not is_there(Path(workspace) / path) and is_there(named) else path
+
+
+def worktree_prefix(run_id: str) -> str:
+    """How the worktrees of a run begin. Names have no two dashes in a row: the first two end the name."""
+    return f"exp-{run_id}-" if is_stamp(run_id) else f"exp-{run_id}--"
 
 
 def experiments_folder(workspace: str | Path) -> Path:

@@ -11,7 +11,7 @@ import autoqec
 from autoqec.envs.schema import EnvSpec
 from autoqec.errors import InputError
 from autoqec.io.validate import load_model
-from autoqec.layout import RoundDir, RunDir
+from autoqec.layout import RoundDir, RunDir, in_runs
 from autoqec.runs.run_info import RunInfo
 
 
@@ -79,7 +79,7 @@ class Workspace:
 
     def run(self, given: str, *, where: str = "run_dir") -> Path:
         """The folder of a run; that it is one is left to the command."""
-        folder = self.path(given, where=where)
+        folder = self.path(str(in_runs(given, self.root)), where=where)
         self.run_info(folder, where=where)
         return folder
 

@@ -13,6 +13,7 @@ import json
 import os
 import signal
 import sys
+from collections.abc import Iterator
 from typing import Any, NoReturn
 
 import click
@@ -20,35 +21,48 @@ import click
 from autoqec import __version__
 from autoqec.errors import ERROR_JSON, AutoQECError, is_out_of_memory
 
-VERBS: dict[str, tuple[str, str]] = {
-    "add-env": ("add_env", "Compose an environment YAML, by prompts or by flags."),
-    "baseline": ("baseline", "Compare an environment's classical decoders on the same shots."),
-    "cost": ("cost", "Count what a predecoder config costs per syndrome."),
-    "decode": ("decode", "Decode recorded shots of a detector error model."),
-    "diagnose": ("diagnose", "Find why a round, or the rounds of a run, went wrong."),
-    "doctor": (
-        "doctor",
-        "Check this machine: versions, hardware, optional parts, and how to fix what is missing.",
-    ),
-    "env": ("env", "List, show and validate environments."),
-    "export": ("export", "Export a round's predecoder as ONNX or safetensors."),
-    "fork-graph": ("fork_graph", "Show which round of a run came from which."),
-    "install-skills": ("install_skills", "Install AutoQEC's skills and subagents into a project."),
-    "machine-state": ("machine_state", "Show what the next round can count on here."),
-    "mcp": ("mcp", "Serve AutoQEC's tools to an MCP client."),
-    "package-run": ("package_run", "Pack a run into one archive."),
-    "pareto": ("pareto", "Show the Pareto fronts of runs."),
-    "power": ("power", "Shots needed to detect a gain."),
-    "reconcile": ("reconcile", "Repair a run after a crash or manual edits."),
-    "replay": ("replay", "Train a recorded round again and compare."),
-    "review": ("review", "Look back on a run: what it tried, gained, repeated and spent."),
-    "run": ("run", "Discover predecoders: the research loop, with a language model or without."),
-    "run-round": ("run_round", "Train and validate one predecoder from a config."),
-    "schema": ("schema", "Print the JSON Schema of a contract model."),
-    "step": ("step", "Take one step of the research loop: for a chat that drives it."),
-    "verify": ("verify", "Verify a round's predecoder on fresh shots, in the sandbox."),
-    "verify-package": ("verify_package", "Check a packaged run and verify it again."),
+GROUPS: dict[str, dict[str, tuple[str, str]]] = {
+    "Discover": {
+        "run": ("run", "Discover predecoders, with a language model or without."),
+        "run-round": ("run_round", "Train and validate one predecoder from a config."),
+        "verify": ("verify", "Verify a round's predecoder on fresh shots, in the sandbox."),
+        "cost": ("cost", "Count what a predecoder config costs per syndrome."),
+        "power": ("power", "Shots needed to detect a gain."),
+    },
+    "Use": {
+        "baseline": ("baseline", "Compare classical decoders on the same shots."),
+        "decode": ("decode", "Decode recorded shots of a detector error model."),
+        "export": ("export", "Export a round's predecoder as ONNX or safetensors."),
+    },
+    "Environments": {
+        "env": ("env", "List, show and validate environments."),
+        "add-env": ("add_env", "Compose an environment YAML, by prompts or by flags."),
+        "schema": ("schema", "Print the JSON Schema of a contract model."),
+    },
+    "Runs": {
+        "runs": ("runs", "List the runs of this folder."),
+        "pareto": ("pareto", "Show the Pareto fronts of runs."),
+        "review": ("review", "Look back on a run: what it tried, gained and spent."),
+        "diagnose": ("diagnose", "Find why a round, or the rounds of a run, went wrong."),
+        "fork-graph": ("fork_graph", "Show which round of a run came from which."),
+        "replay": ("replay", "Train a recorded round again and compare."),
+        "reconcile": ("reconcile", "Repair a run after a crash or manual edits."),
+        "package-run": ("package_run", "Pack a run into one archive."),
+        "verify-package": ("verify_package", "Check a packaged run and verify it again."),
+    },
+    "Agents": {
+        "step": ("step", "Take one step of the loop: for a chat that drives it."),
+        "install-skills": ("install_skills", "Install AutoQEC's skills and subagents into a project."),
+        "mcp": ("mcp", "Serve AutoQEC's tools to an MCP client."),
+    },
+    "This machine": {
+        "doctor": ("doctor", "Check what is installed, and say how to fix what is missing."),
+        "machine-state": ("machine_state", "Show what the next round can count on here."),
+    },
 }
+"""Verbs as `autoqec --help` shows them: the module and one line of help of each."""
+
+VERBS = {verb: entry for group in GROUPS.values() for verb, entry in group.items()}
 
 ALIASES: dict[str, str] = {
     "review-log": "review",
@@ -81,8 +95,18 @@ class _LazyGroup(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(verb, VERBS[verb][1]) for verb in self.list_commands(ctx)])
+        widest = max(map(len, VERBS))
+        for group, verbs in GROUPS.items():
+            with formatter.section(group):
+                formatter.write_dl([(verb.ljust(widest), about) for verb, (_, about) in verbs.items()])
+
+    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
+        with _one_style():
+            return super().make_context(*args, **kwargs)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with _one_style():
+            return super().invoke(ctx)
 
     def main(self, *args: Any, **kwargs: Any) -> NoReturn:
         kwargs.setdefault("prog_name", "autoqec")  # whichever of its three names it was started by
@@ -105,6 +129,19 @@ class _LazyGroup(click.Group):
                 raise
             _fail(AutoQECError("out of memory", hint="use a smaller model, or a machine with more memory"))
         sys.exit(0)
+
+
+@contextlib.contextmanager
+def _one_style() -> Iterator[None]:
+    """Errors of click become InputErrors, with the nearest name that there is."""
+    try:
+        yield
+    except click.UsageError as error:
+        from autoqec.commands.usage import as_input_error, is_call_for_help
+
+        if is_call_for_help(error):
+            raise
+        raise as_input_error(error) from None
 
 
 def _fail(error: AutoQECError) -> NoReturn:

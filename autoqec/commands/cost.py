@@ -6,13 +6,13 @@ from pathlib import Path
 
 import click
 
-from autoqec.commands.options import AnyPath
+from autoqec.commands.named import ConfigPath
 from autoqec.commands.output import print_json, print_table
 from autoqec.errors import InputError, is_out_of_memory
 
 
 @click.command()
-@click.argument("config_yaml", type=AnyPath())
+@click.argument("config_yaml", type=ConfigPath())
 @click.option("--env", "env_name", required=True, help="Builtin name or YAML file.")
 @click.option("--json", "as_json", is_flag=True)
 def command(config_yaml: Path, env_name: str, as_json: bool) -> None:

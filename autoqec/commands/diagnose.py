@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from autoqec.commands.options import AnyPath, OutFile
+from autoqec.commands.named import RunPath
+from autoqec.commands.options import OutFile
 from autoqec.commands.output import print_json, print_table
 from autoqec.errors import InputError
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("folder", metavar="ROUND_DIR|RUN_DIR", type=AnyPath())
+@click.argument("folder", metavar="ROUND_DIR|RUN_DIR", type=RunPath())
 @click.option(
     "--env", "env_name", help="Builtin name or YAML file, for a round that does not name its environment."
 )

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import click
 
-from autoqec.commands.options import AnyPath, OutFile
+from autoqec.commands.named import RunPath
+from autoqec.commands.options import OutFile
 from autoqec.errors import InputError
 
 
 @click.command()
-@click.argument("round_dir", type=AnyPath())
+@click.argument("round_dir", type=RunPath())
 @click.option(
     "--env", "env_name", help="Builtin name or YAML file. Default: the one the checkpoint was trained on."
 )

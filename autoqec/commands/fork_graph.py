@@ -7,12 +7,12 @@ from pathlib import Path
 
 import click
 
-from autoqec.commands.options import AnyPath
+from autoqec.commands.named import RunPath
 from autoqec.commands.output import print_json
 
 
 @click.command()
-@click.argument("run_dir", type=AnyPath(file_okay=False))
+@click.argument("run_dir", type=RunPath(file_okay=False))
 @click.option("--json", "kind", flag_value="json", help="What fork_graph.json holds.")
 @click.option("--dot", "kind", flag_value="dot", help="For Graphviz, e.g. | dot -Tsvg -o graph.svg.")
 @click.option("--text", "kind", flag_value="text", default="text", help="A tree (the default).")

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from autoqec.commands.options import AnyPath
+from autoqec.commands.named import RunPath
 from autoqec.commands.output import print_json, print_table
 
 
@@ -15,7 +15,7 @@ from autoqec.commands.output import print_json, print_table
 @click.option(
     "--run",
     "run_dir",
-    type=AnyPath(file_okay=False),
+    type=RunPath(file_okay=False),
     help="A run: adds the timings of its rounds, its worktrees and what is left of its budgets.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")

@@ -8,6 +8,8 @@ from __future__ import annotations
 import errno
 import math
 import os
+import re
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,8 @@ MAX_COUNT = 10**12
 MAX_NUMBER = 1e12
 MAX_SECONDS = 1e6
 _SHOWN = 80
+_EXPONENT = re.compile(r"[+-]?[0-9]+(_[0-9]+)*(\.[0-9]{1,30})?[eE]\+?[0-9]{1,2}", re.ASCII)
+"""Short of powers of ten that nobody counts to, whose digits would fill the memory."""
 
 
 class _Refusing:
@@ -44,11 +48,22 @@ class Count(_Refusing, click.IntRange):
     """An integer in a range, by default as large as a machine could ever count to."""
 
     name = "integer"
-    hint = "give an integer in digits"
+    hint = "give a whole number, as in 100000, 100_000 or 1e5"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return super().convert(_written_out(value) if isinstance(value, str) else value, param, ctx)
 
     def problem(self, value: int) -> str | None:
         is_large = self.max is None and abs(value) > MAX_COUNT
         return f"{value} is larger than {MAX_COUNT:.0e}" if is_large else None
+
+
+def _written_out(text: str) -> str:
+    """A whole number in digits for what says one exactly with an exponent; else the text itself."""
+    if len(text) > _SHOWN or _EXPONENT.fullmatch(text) is None:
+        return text
+    value = Decimal(text.replace("_", ""))
+    return str(int(value)) if value == value.to_integral_value() else text
 
 
 class Number(_Refusing, click.FloatRange):
@@ -86,12 +101,16 @@ class AnyPath(click.Path):
         except click.BadParameter as error:
             problem = error.message.rstrip(".")
         if problem := problem or self.problem(path):
-            raise InputError(problem, where=_name(param), hint="check the path")
+            raise InputError(problem, where=_name(param), hint=self.hint(Path(value)))
         return path
 
     def problem(self, path: Path) -> str | None:
         """Why the command cannot use this path; None if it can."""
         return None
+
+    def hint(self, path: Path) -> str:
+        """What to do about a path that the command cannot use."""
+        return "check the path"
 
 
 class OutFile(AnyPath):

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import click
 
-from autoqec.commands.options import AnyPath, OutFile
+from autoqec.commands.named import RunPath
+from autoqec.commands.options import OutFile
 from autoqec.commands.output import print_json
 
 
 @click.command()
-@click.argument("run_dir", type=AnyPath(file_okay=False))
+@click.argument("run_dir", type=RunPath(file_okay=False))
 @click.option(
     "--out",
     type=OutFile(),

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from autoqec.commands.options import AnyPath, OutFile
+from autoqec.commands.named import RunPath
+from autoqec.commands.options import OutFile
 from autoqec.commands.output import print_json, print_table
 from autoqec.errors import InputError
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("run_dirs", nargs=-1, required=True, type=AnyPath())
+@click.argument("run_dirs", nargs=-1, required=True, type=RunPath())
 @click.option("--compare", is_flag=True, help="Runs side by side, against their joint front.")
 @click.option(
     "--plot",

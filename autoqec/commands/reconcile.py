@@ -8,14 +8,14 @@ from pathlib import Path
 
 import click
 
-from autoqec.commands.options import AnyPath
+from autoqec.commands.named import RunPath
 from autoqec.commands.output import print_json
 
 EXIT_PAUSED = 3
 
 
 @click.command()
-@click.argument("run_dir", type=AnyPath(file_okay=False))
+@click.argument("run_dir", type=RunPath(file_okay=False))
 @click.option("--dry-run", is_flag=True, help="Say what would be done, and change nothing.")
 @click.option("--json", "as_json", is_flag=True)
 def command(run_dir: Path, dry_run: bool, as_json: bool) -> None:

@@ -8,12 +8,13 @@ from pathlib import Path
 
 import click
 
-from autoqec.commands.options import AnyPath, Seconds
+from autoqec.commands.named import RunPath
+from autoqec.commands.options import Seconds
 from autoqec.commands.output import print_json
 
 
 @click.command()
-@click.argument("round_dir", type=AnyPath(file_okay=False))
+@click.argument("round_dir", type=RunPath(file_okay=False))
 @click.option(
     "--wall-clock",
     type=Seconds(),

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from autoqec.commands.options import AnyPath, Count
+from autoqec.commands.named import RunPath
+from autoqec.commands.options import Count
 from autoqec.commands.output import print_json, print_table
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("run_dir", type=AnyPath())
+@click.argument("run_dir", type=RunPath())
 @click.option(
     "--patience",
     type=Count(min=1),

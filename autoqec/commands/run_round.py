@@ -9,13 +9,14 @@ from typing import Any
 import click
 
 from autoqec.commands.invocation import commit_of, normalised_argv, parents_of
+from autoqec.commands.named import ConfigPath
 from autoqec.commands.options import AnyPath, Count, Number, OutFolder, Seconds
 from autoqec.commands.output import print_result, print_table
 
 
 @click.command()
 @click.argument("env_yaml")
-@click.argument("config_yaml", type=AnyPath())
+@click.argument("config_yaml", type=ConfigPath())
 @click.argument("round_dir", type=OutFolder())
 @click.option(
     "--profile",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import json
 from typing import Any
@@ -11,6 +10,7 @@ import click
 from pydantic import BaseModel
 
 from autoqec.errors import InputError
+from autoqec.io.closest import did_you_mean
 
 MODELS: dict[str, str] = {
     "EnvSpec": "autoqec.envs.schema",
@@ -32,9 +32,7 @@ MODELS: dict[str, str] = {
 def json_schema(name: str) -> dict[str, Any]:
     """The JSON Schema (2020-12) of what `name` accepts."""
     if name not in MODELS:
-        close = difflib.get_close_matches(name[:100].lower(), [known.lower() for known in MODELS], n=1)
-        guess = [f"did you mean {known}?" for known in MODELS if known.lower() in close]
-        hint = " ".join([*guess, f"known: {', '.join(MODELS)}"])
+        hint = " ".join(filter(None, [did_you_mean(name, MODELS), f"known: {', '.join(MODELS)}"]))
         raise InputError(f"{name[:100]!r} is not a contract model", where="schema", hint=hint)
     model: type[BaseModel] = getattr(importlib.import_module(MODELS[name]), name)
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **model.model_json_schema()}

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from autoqec.commands.named import RunPath
 from autoqec.commands.options import AnyPath, Count, Number
 from autoqec.commands.output import print_json
 from autoqec.commands.progress import tasks_progress
@@ -32,7 +33,7 @@ def command() -> None:
 
 
 def _run(function: F) -> F:
-    return click.option("--run", "run_dir", required=True, type=AnyPath(), help="Folder of the run.")(
+    return click.option("--run", "run_dir", required=True, type=RunPath(), help="Folder or id of the run.")(
         function
     )
 
@@ -104,7 +105,7 @@ def _read(path: Path | None, model: type[BaseModel]) -> Any:
 @click.option(
     "--run",
     "run_dir",
-    type=AnyPath(),
+    type=RunPath(),
     help="Resume this run instead of making one; --rounds and --budget-minutes change its plan.",
 )
 def begin(env_yaml: str | None, run_dir: Path | None, **options: Any) -> None:

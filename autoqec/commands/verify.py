@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from autoqec.commands.named import RunPath
 from autoqec.commands.options import AnyPath, Count, Number, Seconds
 from autoqec.commands.output import print_json, print_table
 from autoqec.commands.progress import tasks_progress
@@ -39,7 +40,7 @@ def _labels(
 
 
 @click.command()
-@click.argument("round_dir", type=AnyPath())
+@click.argument("round_dir", type=RunPath())
 @click.option(
     "--env", "env_name", help="Builtin name or YAML file. Default: the one the checkpoint was trained on."
 )
@@ -70,7 +71,7 @@ def _labels(
     "--with",
     "parents",
     multiple=True,
-    type=AnyPath(),
+    type=RunPath(),
     help="A parent of a compose round, on the same shots (repeatable).",
 )
 @click.option(

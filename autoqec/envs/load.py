@@ -8,6 +8,7 @@ from pathlib import Path
 from autoqec.envs.environment import Environment
 from autoqec.envs.schema import EnvSpec
 from autoqec.errors import InputError
+from autoqec.io.closest import did_you_mean
 from autoqec.io.untrusted_file import is_there
 from autoqec.io.validate import load_model
 
@@ -32,9 +33,10 @@ def load_env(name_or_path: str | Path) -> Environment:
     text = str(name_or_path)
     path = env_file(text)
     if not is_there(path) and path.suffix not in (".yaml", ".yml", ".json"):
+        builtin = f"builtin: {', '.join(builtin_names())}; or give the path of an environment YAML"
         raise InputError(
             f"{text[:200]!r} is neither a builtin environment nor a file",
             where="env",
-            hint=f"builtin: {', '.join(builtin_names())}; or give the path of an environment YAML",
+            hint=" ".join(filter(None, [did_you_mean(text, builtin_names()), builtin])),
         )
     return Environment(load_model(path, EnvSpec), root=path.resolve().parent, origin=text)

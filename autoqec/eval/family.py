@@ -5,7 +5,6 @@ Neither is a folder's name: a run that is copied, linked or renamed is the same 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,9 +13,8 @@ from autoqec.errors import InputError
 from autoqec.io.hashing import sha256_json
 from autoqec.io.strict_yaml import parse_json
 from autoqec.io.untrusted_file import read_regular
-from autoqec.layout import RunDir
+from autoqec.layout import RunDir, is_run_id, is_stamp
 
-_RUN_ID = re.compile(r"\d{8}-\d{6}")
 _MAX_ABOUT = 1 << 20
 _RUN, _ROUND = "run", "round"
 
@@ -24,15 +22,17 @@ _RUN, _ROUND = "run", "round"
 def run_family(round_dir: Path, branch: str | None = None) -> str | None:
     """The family of a round that belongs to a run; None for one that stands alone.
 
-    The branch of the round's commit says which run it is of; without one, the run's own file beside it, or the folder's name.
+    The branch of the round's commit says which run it is of; without one, the run's own file beside it, or the folder's name
+    if that is a time.
     """
     folder = round_dir.resolve().parent
     about = _about(folder)
-    of_branch = (branch or "").split("/")[1:2]
-    named = of_branch[0] if of_branch and _RUN_ID.fullmatch(of_branch[0]) else None
+    kind, _, rest = (branch or "").partition("/")
+    of_branch = rest.partition("/")[0]
+    named = of_branch if is_stamp(of_branch) or (kind == "exp" and is_run_id(of_branch)) else None
     recorded = about.get("run_id")
-    run_id = named or recorded or folder.name
-    if not isinstance(run_id, str) or not _RUN_ID.fullmatch(run_id):
+    run_id = named or recorded or (folder.name if is_stamp(folder.name) else None)
+    if not isinstance(run_id, str) or not is_run_id(run_id):
         return None
     base = about.get("base_commit") if recorded == run_id else None
     return " ".join([_RUN, run_id, *([base] if isinstance(base, str) else [])])
@@ -66,7 +66,7 @@ def _parts(family: str) -> tuple[str, str | None] | None:
     if words[0] == _RUN and len(words) in (2, 3):
         return words[1], words[2] if len(words) == 3 else None
     name = family.rsplit("/", 1)[-1]
-    return (name, None) if _RUN_ID.fullmatch(name) else None
+    return (name, None) if is_stamp(name) else None
 
 
 def _about(folder: Path) -> dict[str, Any]:

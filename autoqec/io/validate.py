@@ -6,10 +6,8 @@ integer as a float.
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar, get_args
@@ -17,6 +15,7 @@ from typing import Any, TypeVar, get_args
 from pydantic import BaseModel, ValidationError
 
 from autoqec.errors import InputError
+from autoqec.io.closest import did_you_mean
 from autoqec.io.strict_yaml import join, plain, read_yaml, show_path
 
 M = TypeVar("M", bound=BaseModel)
@@ -146,7 +145,7 @@ def _describe(keys: Keys, details: list[dict[str, Any]], model: type[BaseModel])
     if kind == "extra_forbidden":
         known = _fields_at(model, keys[:-1])
         return _Problem(
-            path, "unknown key", _closest(str(keys[-1]), known) or f"known keys: {', '.join(known)}"
+            path, "unknown key", did_you_mean(str(keys[-1]), known) or f"known keys: {', '.join(known)}"
         )
     if kind == "too_few":
         return _Problem(path, f"expected at least {detail['loc'][-1] + 1} items, got {_show(value)}")
@@ -182,7 +181,7 @@ def _hint(detail: dict[str, Any]) -> str | None:
     kind, value = detail["type"], detail["input"]
     wanted = _EXPECTED.get(kind)
     if kind == "literal_error" and isinstance(value, str):
-        return _closest(value, re.findall(r"'([^']*)'", detail["ctx"]["expected"]))
+        return did_you_mean(value, re.findall(r"'([^']*)'", detail["ctx"]["expected"]))
     if wanted == "a string" and isinstance(value, int | float):
         return "put it in quotes"
     if wanted == "an integer" and isinstance(value, float) and value.is_integer():
@@ -200,12 +199,6 @@ def _unquoted_number(value: str) -> str | None:
     if len(value) > 40 or not re.fullmatch(r"[-+]?[0-9][0-9_]*(\.[0-9_]*)?([eE][-+]?[0-9]+)?", value):
         return None
     return f"write {value.replace('_', '')}" if "_" in value else "remove the quotes"
-
-
-def _closest(word: str, known: Iterable[str]) -> str | None:
-    by_lower = {name.lower(): name for name in known}
-    found = difflib.get_close_matches(word[:100].lower(), by_lower, n=1)
-    return f"did you mean {by_lower[found[0]]!r}?" if found else None
 
 
 def _required(model: type[BaseModel]) -> list[str]:

@@ -8,12 +8,10 @@ from datetime import UTC, datetime
 
 from autoqec.envs.seeds import derive_seed
 from autoqec.errors import InputError
+from autoqec.layout import is_run_id, worktree_prefix
 
-_RUN_ID = re.compile(r"[0-9]{8}-[0-9]{6}")
 _SLUG = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
-_BRANCH = re.compile(
-    rf"exp/(?P<run>{_RUN_ID.pattern})/(?P<round>(?!0+-)[0-9]{{2,9}})-(?P<slug>{_SLUG.pattern})"
-)
+_BRANCH = re.compile(rf"exp/(?P<run>[^/]+)/(?P<round>(?!0+-)[0-9]{{2,9}})-(?P<slug>{_SLUG.pattern})")
 
 
 @dataclass(frozen=True)
@@ -37,7 +35,7 @@ class RoundName:
     @property
     def worktree(self) -> str:
         """Name of the folder it is checked out in."""
-        return f"exp-{self.run_id}-{self.round:02d}-{self.slug}"
+        return f"{worktree_prefix(self.run_id)}{self.round:02d}-{self.slug}"
 
     @property
     def train_seed(self) -> int:
@@ -48,7 +46,8 @@ class RoundName:
 def parse_branch(branch: str) -> RoundName:
     """The round of an experiment branch."""
     match = _BRANCH.fullmatch(branch)
-    name = None if match is None else RoundName(match["run"], int(match["round"]), match["slug"])
+    is_named = match is not None and is_run_id(match["run"])
+    name = RoundName(match["run"], int(match["round"]), match["slug"]) if match and is_named else None
     if name is None or name.branch != branch:
         raise InputError(
             f"{branch[:120]!r} is not an experiment branch",
@@ -69,8 +68,12 @@ def check_slug(slug: str) -> str:
 
 
 def check_run_id(run_id: str) -> str:
-    if not _RUN_ID.fullmatch(run_id):
-        raise InputError(f"{run_id[:80]!r} is not a run id", where="run_id", hint="expected YYYYMMDD-HHMMSS")
+    if not is_run_id(run_id):
+        raise InputError(
+            f"{run_id[:80]!r} is not a run id",
+            where="run_id",
+            hint="use YYYYMMDD-HHMMSS, or at most 40 letters, digits, underscores and single dashes after a letter",
+        )
     return run_id
 
 

@@ -20,7 +20,7 @@ from autoqec.io.jsonl import Row
 from autoqec.io.locks import locked
 from autoqec.io.untrusted_file import is_there
 from autoqec.io.validate import load_model
-from autoqec.layout import RunDir, runs_folder
+from autoqec.layout import RunDir, runs_folder, worktree_prefix
 from autoqec.runner.schema import canonical_fork
 from autoqec.runs.history import HistoryStore
 from autoqec.runs.journal import Journal, JournalFile, open_journals
@@ -71,6 +71,12 @@ class Run:
                     where=str(repository.root),
                     hint=f"rename it: git branch -m {blocked} my-{blocked}",
                 )
+        if run_id is not None and (left := git.refs(f"refs/heads/exp/{check_run_id(run_id)}/")):
+            raise InputError(
+                f"the repository has branches of a run {run_id}, such as {next(iter(left)).removeprefix('refs/heads/')}",
+                where=str(repository.root),
+                hint="choose another run id, or resume that run in its own folder",
+            )
         repository.hide_worktrees()
         folder = _new_folder(runs_folder(workspace), run_id)
         info = RunInfo(
@@ -116,7 +122,7 @@ class Run:
 
     def checked_out(self) -> list[str]:
         """The run's rounds that have a worktree, whole or not: `<NN>-<slug>`."""
-        prefix = f"exp-{self.run_id}-"
+        prefix = worktree_prefix(self.run_id)
         names = active_worktrees(self.repository)
         return [name.removeprefix(prefix) for name in names if name.startswith(prefix)]
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from autoqec.errors import InputError
 from autoqec.io.git import Git
 from autoqec.io.processes import is_open
+from autoqec.layout import worktree_prefix
 from autoqec.runs.names import parse_branch
 from autoqec.runs.repository import OWN_INDEX, base_ref
 from autoqec.runs.run import Run
@@ -48,7 +49,7 @@ def stale_worktrees(run: Run, git: Git) -> Iterator[Worktree]:
 
 def _own_folders(run: Run, git: Git) -> list[Path]:
     common = git.common_dir
-    registered = (common / "worktrees").glob(f"exp-{run.run_id}-*")
+    registered = (common / "worktrees").glob(f"{worktree_prefix(run.run_id)}*")
     heads = [common / "refs" / "heads" / kind / run.run_id for kind in ("exp", "quarantine")]
     return [*registered, *heads, common / Path(base_ref(run.run_id)).parent]
 

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from importlib import resources
 
 from autoqec.decoders.dsl_schema import PredecoderDSL
-from autoqec.io.strict_yaml import parse_yaml
-from autoqec.io.validate import validate_model
+from autoqec.io.validate import load_model
+from autoqec.layout import example_configs
 from autoqec.search.distance import config_of
 from autoqec.search.proposal import BASELINE, RoundContext, Row
 from autoqec.search.space import RUNGS, Flat, Space
@@ -95,12 +94,8 @@ def branch_of(row: Row, context: RoundContext) -> str:
 def examples(space: Space) -> list[tuple[str, PredecoderDSL]]:
     """The shipped example configs that are points of the space: soft priors first, then the shortest training."""
     found = []
-    folder = resources.files("autoqec.example_db")
-    for file in sorted(folder.iterdir(), key=lambda file: file.name):
-        if not file.name.endswith(".yaml"):
-            continue
-        name = file.name.removesuffix(".yaml")
-        dsl = validate_model(parse_yaml(file.read_text(), where=file.name), PredecoderDSL, where=file.name)
+    for name, path in example_configs().items():
+        dsl = load_model(path, PredecoderDSL)
         if dsl.tier == "1" and space.holds(dsl):
             found.append((name, dsl))
     return sorted(found, key=lambda each: (each[1].output_mode != "soft_priors", each[1].training.epochs))

@@ -77,6 +77,7 @@ def good(scene: Scene) -> dict[tuple[str, ...], tuple[dict[str, str], Words]]:
             },
             [],
         ),
+        ("runs",): ({}, ["--json"]),
         ("schema",): ({}, []),
         ("step", "begin"): ({"env_yaml": env, "run_dir": run}, []),
         ("step", "abandon"): ({"run_dir": run, "number": "77", "reason": "no"}, []),

@@ -175,8 +175,7 @@ def _no_constant(text: str) -> None:
 def _message_problems(case: Case, done: Outcome) -> Iterator[str]:
     lines = done.err.splitlines()
     own = [line for line in lines if line.startswith("error: ")]
-    of_click = [line for line in lines if line.startswith("Error: ")]
-    if case.as_json and not of_click:
+    if case.as_json:
         try:
             told = json.loads(lines[-1])
             if (
@@ -186,8 +185,8 @@ def _message_problems(case: Case, done: Outcome) -> Iterator[str]:
                 yield f"not the error that the contract describes: {lines[-1][:300]}"
         except (IndexError, ValueError):
             yield f"no line of JSON: {done.err[-300:]!r}"
-    elif len(own) + len(of_click) != 1:
-        yield f"{len(own) + len(of_click)} lines of error: {done.err[-600:]!r}"
+    elif len(own) != 1:
+        yield f"{len(own)} lines of error: {done.err[-600:]!r}"
     if len(done.err) > LONGEST:
         yield f"a message of {len(done.err)} characters: {done.err[:200]!r}"
     if case.says and not any(word in done.err for word in case.says):

@@ -40,7 +40,12 @@ def test_what_is_meant_is_taken(kind: click.ParamType, value: str) -> None:
         (Number(min=0, max=1), "nan"),
         (Number(), "1e400"),
         (Number(min=0, min_open=True), "0"),
-        (Count(), "1e3"),
+        (Count(), "1.5"),
+        (Count(), "1e-3"),
+        (Count(), "1.23e1"),
+        (Count(), "1e"),
+        (Count(), "1__0"),
+        (Count(), "1e999999999"),
         (Count(min=1), "0"),
         (Count(), "1" + "0" * 30),
         (Count(), "1" * 5_000),
@@ -58,6 +63,21 @@ def test_what_nobody_can_mean_is_refused_by_the_name_of_the_option(kind: click.P
         _given(kind, value)
     assert caught.value.where == "--value"
     assert len(str(caught.value)) < 500
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [("1e5", 10**5), ("100_000", 10**5), ("1.5e3", 1500), ("1E+2", 100), ("2_0e1", 200), ("-1e1", -10)],
+)
+def test_counts_with_exponents_and_underscores_are_exact(text: str, count: int) -> None:
+    assert Count(min=-100).convert(text, None, None) == count
+
+
+def test_no_count_is_rounded_on_its_way() -> None:
+    seeds = Count(min=0, max=2**64 - 1)
+    assert seeds.convert("1.8446744073709551615e19", None, None) == 2**64 - 1
+    with pytest.raises(InputError):
+        seeds.convert("1.8446744073709551616e19", None, None)
 
 
 def test_a_file_is_written_over_a_file_and_over_nothing_else(tmp_path: Path) -> None:

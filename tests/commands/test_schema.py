@@ -51,7 +51,7 @@ def test_names_are_listed(args: tuple[str, ...]) -> None:
 def test_unknown_name_exits_2_and_lists_the_known() -> None:
     code, output = run("envspec")
     assert code == 2
-    assert "did you mean EnvSpec?" in output
+    assert "did you mean 'EnvSpec'?" in output
     assert all(name in output for name in MODELS)
     assert "Traceback" not in output
 

@@ -176,6 +176,16 @@ def test_a_run_is_known_by_its_identity_and_not_by_its_folder(tmp_path: Path) ->
     assert run_family(tmp_path / "alone") is None
 
 
+def test_a_run_with_a_name_is_a_family_and_a_folder_of_rounds_is_none(tmp_path: Path) -> None:
+    run = tmp_path / "first-try"
+    run.mkdir()
+    assert run_family(run / "round_1") is None
+    RunDir(run).about.write_text(json.dumps({"run_id": run.name, "base_commit": "b" * 40}))
+    family = run_family(run / "round_1")
+    assert shared(run_family(tmp_path / "elsewhere", "exp/first-try/03-wider"), family)
+    assert run_family(tmp_path / "elsewhere", "feature/first-try/03-wider") is None
+
+
 def test_a_round_that_stands_alone_is_its_config_seed_and_environment() -> None:
     one = lone_family("e", {"type": "gnn"}, 1)
     assert one == lone_family("e", {"type": "gnn"}, 1)

@@ -132,7 +132,8 @@ def test_hostile_slugs_are_refused(slug: str) -> None:
         "main", "HEAD", "", "-d", "exp/20260101-000000/1-x", "exp/20260101-000000/001-x", "exp/20260101-000000/01-",
         "exp/20260101-000000/00-x", "exp/../main/01-x", "exp/20260101-000000/../01-x", "refs/heads/exp/20260101-000000/01-x",
         "exp/20260101-000000/01-x\n", "exp/20260101-000000/01-x y", "quarantine/20260101-000000/01-x",
-        "exp/20260101-000000/01--x", "exp/٢٠٢٦٠١٠١-٠٠٠٠٠٠/01-x",
+        "exp/20260101-000000/01--x", "exp/٢٠٢٦٠١٠١-٠٠٠٠٠٠/01-x", "exp/a--b/01-x", "exp/a-/01-x", "exp/a.b/01-x", "exp/1a/01-x",
+        "exp/ä/01-x", "exp/-a/01-x", "exp/a b/01-x", "exp/a\n/01-x", f"exp/{'a' * 41}/01-x",
     ],
 )  # fmt: skip
 def test_hostile_branch_names_are_refused(branch: str) -> None:

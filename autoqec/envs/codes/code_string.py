@@ -7,13 +7,13 @@ parameters goes in parentheses, inside which `&` does not end the value.
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from urllib.parse import unquote
 
 from autoqec.errors import InputError
+from autoqec.io.closest import did_you_mean
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]*")
 _KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -142,8 +142,8 @@ def _split_depth(value: str) -> int:
 
 
 def _suggest(name: str, known: Iterable[str]) -> str:
-    near = difflib.get_close_matches(name, list(known), n=1)
-    return f"; did you mean {near[0]!r}?" if near else ""
+    near = did_you_mean(name, known)
+    return f"; {near}" if near else ""
 
 
 def _example(name: str, known: Mapping[str, Parameter]) -> str:

@@ -1,0 +1,60 @@
+"""Types of options and arguments that take a name as well as a path: runs by their ids, example configs by theirs."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import click
+
+from autoqec.commands.options import AnyPath, path_problem
+from autoqec.io.closest import did_you_mean
+from autoqec.layout import RunDir, example_configs, in_runs, runs_folder
+
+_CONFIGS = (".yaml", ".yml", ".json")
+
+
+class RunPath(AnyPath):
+    """A run, a round or a file of one, that is there: by its path, or by the id of a run of this folder's `runs/`, as in
+    ID, or ID/round_3. A path that exists comes first."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        named = value if path_problem(value) else in_runs(value, "")
+        return super().convert(named, param, ctx)
+
+    def problem(self, path: Path) -> str | None:
+        if os.path.lexists(path):
+            return None
+        run_id, *rest = path.parts
+        if rest and run_id in _run_ids():
+            return f"run {run_id} has no {'/'.join(rest)}"
+        return f"{path} is not a folder, nor the id of a run in {runs_folder('')}/"
+
+    def hint(self, path: Path) -> str:
+        near = did_you_mean(path.parts[0], _run_ids()) if path.parts else None
+        return " ".join(filter(None, [near, "autoqec runs lists the runs of this folder"]))
+
+
+def _run_ids() -> list[str]:
+    return [path.name for path in runs_folder("").glob("*") if RunDir(path).about.is_file()]
+
+
+class ConfigPath(AnyPath):
+    """A predecoder config: a file, or the name of an example in `autoqec/example_db`. A file that exists comes first."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        known = example_configs()
+        is_name = not path_problem(value) and not os.path.lexists(value) and os.fspath(value) in known
+        return super().convert(known[os.fspath(value)] if is_name else value, param, ctx)
+
+    def problem(self, path: Path) -> str | None:
+        if os.path.lexists(path) or path.suffix in _CONFIGS:
+            return None  # what is wrong with a file is for its reader to say
+        return f"{path} is neither a file nor an example config"
+
+    def hint(self, path: Path) -> str:
+        near = did_you_mean(str(path), example_configs())
+        return " ".join(
+            filter(None, [near, f"examples: {', '.join(example_configs())}; or give a YAML file"])
+        )
