@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from autoqec.api.frames import frame
 from autoqec.errors import InputError
 from autoqec.finds.predecoder import Predecoder, load_predecoder
-from autoqec.layout import runs_folder
+from autoqec.layout import RunDir, in_runs, runs_folder
 from autoqec.runner.safety import default_memory_gb
 from autoqec.runs import fork_graph
 from autoqec.runs.backing import backed_front
@@ -91,10 +91,7 @@ def read_run(run: str | Path) -> RunRecord:
         >>> import autoqec
         >>> autoqec.read_run("20261115-113000").front[["round", "delta_vs_baseline_holdout"]]  # doctest: +SKIP
     """
-    path = Path(run)
-    if not path.exists() and len(path.parts) == 1:
-        path = runs_folder(Path.cwd()) / check_run_id(str(run))
-    return RunRecord(Run.open(path).files.path)
+    return RunRecord(Run.open(in_runs(run, Path.cwd())).files.path)
 
 
 def run(
@@ -128,9 +125,9 @@ def run(
     if name not in NAMES:
         raise InputError(f"unknown proposer {name!r}", where="proposer", hint=f"known: {', '.join(NAMES)}")
     locate_env(str(env))
-    made = None if run_id is None else runs_folder(folder) / check_run_id(run_id)
-    if made is not None and (made / "plan.json").exists():
-        research = ResearchRun.open(made)
+    made = None if run_id is None else RunDir(runs_folder(folder) / check_run_id(run_id))
+    if made is not None and made.plan.exists():
+        research = ResearchRun.open(made.path)
     else:
         plan = Plan(
             rounds=rounds,

@@ -15,9 +15,9 @@ from autoqec.errors import AutoQECError
 from autoqec.eval.schema import VerifyReport
 from autoqec.eval.verify import VerifyOptions
 from autoqec.eval.verify import verify as verify_round
-from autoqec.example_db import example
 from autoqec.finds.predecoder import Predecoder, load_predecoder
 from autoqec.io.validate import load_model, validate_model
+from autoqec.layout import example_configs
 from autoqec.runner.safety import Safety
 from autoqec.runner.schema import RoundMetrics, RunnerConfig
 from autoqec.runner.supervise import run_round
@@ -91,7 +91,7 @@ def _config(given: str | Path | Mapping[str, Any] | PredecoderDSL) -> Predecoder
         return given
     if isinstance(given, Mapping):
         return validate_model(dict(given), PredecoderDSL, where="config")
-    return load_model(example(str(given)) or Path(given), PredecoderDSL)
+    return load_model(example_configs().get(str(given), Path(given)), PredecoderDSL)
 
 
 def verify(

@@ -67,8 +67,12 @@ def save(folder: Path, module: ProblemPredecoder, info: CheckpointInfo) -> Path:
 
 def read(path: Path) -> tuple[CheckpointInfo, dict[str, Tensor]]:
     """The description and the weights, as data. Nothing in the file is executed."""
-    where = str(path)
-    described, state = parse(read_file(path), where=where)
+    return from_bytes(read_file(path), where=str(path))
+
+
+def from_bytes(data: bytes, *, where: str) -> tuple[CheckpointInfo, dict[str, Tensor]]:
+    """As `read`, of a file that was read before."""
+    described, state = parse(data, where=where)
     return validate_model(described, CheckpointInfo, where=where), state
 
 

@@ -4,60 +4,154 @@ from __future__ import annotations
 
 import json
 import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
+import autoqec
+from autoqec.decoders import checkpoint
+from autoqec.decoders.answers import Kind
+from autoqec.decoders.backends import Backend, make_backend
 from autoqec.decoders.checkpoint import CheckpointInfo
 from autoqec.decoders.compiler import context
 from autoqec.decoders.flop_census import reference_path
 from autoqec.decoders.modules.predecoders import ProblemPredecoder
-from autoqec.envs.problem import DecodingProblem
+from autoqec.decoders.onnx_check import count_differing
+from autoqec.decoders.onnx_ops import translations
+from autoqec.decoders.onnx_predecoder import INPUT, OUTPUT, OUTPUTS, PREFIX, OnnxPredecoder, described
+from autoqec.decoders.pipeline import PredecoderPipeline
+from autoqec.decoders.reference_p import reference_p
+from autoqec.envs.environment import Environment
+from autoqec.envs.problem import U8, DecodingProblem
+from autoqec.envs.seeds import derive_seed
 from autoqec.errors import UnavailableError
 from autoqec.io import atomic
 
+CHECKED_SHOTS = 4096
+"""Shots on which an exported file and the pipeline are compared."""
 
-class FixedContext(nn.Module):
-    """`forward` with the context of one problem and its prior as an input: what an exported graph computes."""
 
-    def __init__(self, module: ProblemPredecoder, problem: DecodingProblem) -> None:
+class PipelineAnswers(nn.Module):
+    """What the pipeline asks of a module on one problem, as a function of the syndrome alone."""
+
+    def __init__(self, module: ProblemPredecoder, problem: DecodingProblem, kind: Kind) -> None:
         super().__init__()
         self.module = module
         self._ctx = context(problem)
+        self._kind = kind
 
-    def forward(self, syndrome: Tensor, prior_p: Tensor) -> Tensor:
-        out: Tensor = self.module(syndrome, {**self._ctx, "prior_p": prior_p})
+    def forward(self, syndrome: Tensor) -> Tensor:
+        out: Tensor | None
+        if self._kind == "edges":
+            out = self.module.edge_log_odds(syndrome, self._ctx)
+            if out is None:
+                raise ValueError("the module has no matching weights of its own")
+            return out
+        if self._kind == "faults":
+            return self.module.applied_faults(syndrome, self._ctx)
+        out = self.module(syndrome, self._ctx)
         return out
 
 
-def to_onnx(module: ProblemPredecoder, problem: DecodingProblem, path: Path) -> None:
-    """Inputs: syndrome [batch, n_checks] float, prior_p [n_faults] float; output: that of `forward`."""
+@dataclass(frozen=True)
+class OnnxExport:
+    """What was written, and how it was checked: `differing` of `shots` predictions differ from the pipeline's.
+
+    Where one differs, rounding decides a tie. p: the physical error rate that the file decodes.
+    """
+
+    path: Path
+    output: str
+    p: float
+    shots: int
+    differing: int
+
+
+def to_onnx(
+    module: ProblemPredecoder,
+    backend: Backend,
+    path: Path,
+    *,
+    detectors: U8,
+    about: Mapping[str, str] | None = None,
+) -> OnnxExport:
+    """Writes what `PredecoderPipeline(module, backend)` decodes with, once onnxruntime predicts the same from it.
+
+    detectors: packed shots of the environment, on which both are compared. about: further metadata (environment, checkpoint).
+    """
+    problem = backend.problem
+    pipeline = PredecoderPipeline(module, backend)
+    kind, _ = pipeline.answers(detectors[:1])
+    metadata = {
+        **described(problem),
+        "output": OUTPUTS[kind],
+        "backend": backend.name,
+        "order": str(getattr(backend, "order", 0)),
+        "p": repr(problem.p),
+        "env": problem.name,
+        "version": autoqec.__version__,
+        **(about or {}),
+    }
+    data = _onnx_bytes(PipelineAnswers(module.eval(), problem, kind), problem.n_checks, metadata)
+    differing = count_differing(pipeline, OnnxPredecoder(data, problem, backend=backend), detectors)
+    atomic.write_bytes(path, data)
+    return OnnxExport(path, OUTPUTS[kind], problem.p, len(detectors), differing)
+
+
+def export_round(
+    env: Environment,
+    info: CheckpointInfo,
+    state: dict[str, Tensor],
+    path: Path,
+    *,
+    sha256: str,
+    p: float | None = None,
+) -> OnnxExport:
+    """The predecoder of a checkpoint with this hash, for its environment at p; by default the reference p."""
+    p = reference_p(env) if p is None else p
+    problem = env.problem(p)
+    low, _ = env.spec.noise.seed_policy.val
+    shots = env.sampler(p).sample(CHECKED_SHOTS, derive_seed("export-check", env.stream(p), low))
+    return to_onnx(
+        checkpoint.restore(info, state, problem, where=str(path)),
+        make_backend(problem, env.spec.classical_backend),
+        path,
+        detectors=shots.detectors,
+        about={"env": env.spec.name, "env_hash": env.content_hash, "checkpoint_sha256": sha256},
+    )
+
+
+def _onnx_bytes(fixed: PipelineAnswers, n_checks: int, metadata: Mapping[str, str]) -> bytes:
     try:
-        import onnx  # noqa: F401
+        import onnx
         import onnxscript  # noqa: F401
     except ImportError as error:
         raise UnavailableError(
             "ONNX export needs onnx and onnxscript", where="--onnx", hint="pip install 'autoqec[export]'"
         ) from error
-    fixed = FixedContext(module.eval(), problem)
-    example = (torch.zeros(4, problem.n_checks), torch.from_numpy(problem.priors).float())
     batch = torch.export.Dim("batch", min=1)
-    with reference_path(module), torch.no_grad(), tempfile.TemporaryDirectory() as folder:
+    with reference_path(fixed), torch.no_grad(), tempfile.TemporaryDirectory() as folder:
         program = torch.onnx.export(
-            fixed,
-            example,
+            fixed.eval(),
+            (torch.zeros(4, n_checks),),
             dynamo=True,
-            input_names=["syndrome", "prior_p"],
-            output_names=["output"],
-            dynamic_shapes={"syndrome": {0: batch}, "prior_p": None},
+            input_names=[INPUT],
+            output_names=[OUTPUT],
+            dynamic_shapes={"syndrome": {0: batch}},
+            custom_translation_table=translations(),
             verbose=False,
         )
-        scratch = Path(folder) / "model.onnx"
         if program is None:
             raise UnavailableError("torch could not export this module to ONNX", where="--onnx")
+        scratch = Path(folder) / "model.onnx"
         program.save(str(scratch))
-        atomic.write_bytes(path, scratch.read_bytes())
+        model = onnx.load(scratch)
+    for name, text in metadata.items():
+        model.metadata_props.add(key=PREFIX + name, value=text)
+    return bytes(model.SerializeToString())
 
 
 def to_safetensors(info: CheckpointInfo, state: dict[str, Tensor], path: Path) -> None:

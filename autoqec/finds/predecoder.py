@@ -24,14 +24,17 @@ from autoqec.errors import InputError
 from autoqec.eval.subject import code_of_round
 from autoqec.finds.confined import ConfinedDecoder
 from autoqec.finds.fit import fitted
-from autoqec.io.hashing import sha256_file
+from autoqec.io.hashing import sha256_bytes
 from autoqec.io.untrusted_file import is_there
 from autoqec.layout import RoundDir, VerifierDir
 from autoqec.sandbox.installed import installed_root, is_same_package
 
 if TYPE_CHECKING:
     import sinter
+    from torch import Tensor
 
+    from autoqec.decoders.checkpoint import CheckpointInfo
+    from autoqec.decoders.export import OnnxExport
     from autoqec.decoders.pipeline import PredecoderPipeline
 
 Bits = npt.NDArray[Any]
@@ -112,10 +115,7 @@ class Predecoder:
         """
         from autoqec.decoders import checkpoint
 
-        path = Path(self.checkpoint)
-        info, state = checkpoint.read(path)
-        if sha256_file(path) != self.sha256:
-            raise InputError("was replaced after it was loaded", where=str(path), hint="load it again")
+        info, state = self._read()
         problem = fitted(problem, self._env)
         backend = make_backend(problem, self._env.spec.classical_backend, self.order)
         if info.dsl.tier == "2" or self.code is not None:
@@ -132,7 +132,7 @@ class Predecoder:
 
         if self.device == "cpu":
             torch.set_num_threads(1)
-        module = checkpoint.restore(info, state, problem, where=str(path))
+        module = checkpoint.restore(info, state, problem, where=self.checkpoint)
         return PredecoderPipeline(
             module, backend, device=self.device, threads=1 if self.device == "cpu" else None
         )
@@ -140,6 +140,25 @@ class Predecoder:
     def build_for(self, dem: stim.DetectorErrorModel) -> PredecoderPipeline | ConfinedDecoder:
         """`build` for an error model as Stim has it: with `decompose_errors=True` where the backend is matching."""
         return self.build(problem_from_dem(dem.flattened(), need_graph=False))
+
+    def to_onnx(self, path: str | Path) -> OnnxExport:
+        """Writes what the network answers at this p as an ONNX file, once onnxruntime gives the same predictions from it."""
+        from autoqec.decoders.export import export_round
+
+        info, state = self._read()
+        if info.dsl.tier == "2" or self.code is not None:
+            raise InputError(
+                "a predecoder with code of its own runs in the sandbox only", where=self.checkpoint
+            )
+        return export_round(self._env, info, state, Path(path), sha256=self.sha256, p=self.p)
+
+    def _read(self) -> tuple[CheckpointInfo, dict[str, Tensor]]:
+        from autoqec.decoders import checkpoint
+
+        data = checkpoint.read_file(Path(self.checkpoint))
+        if sha256_bytes(data) != self.sha256:
+            raise InputError("was replaced after it was loaded", where=self.checkpoint, hint="load it again")
+        return checkpoint.from_bytes(data, where=self.checkpoint)
 
     @cached_property
     def _env(self) -> Environment:
@@ -213,7 +232,8 @@ def load_predecoder(
         )
     from autoqec.decoders import checkpoint
 
-    info, _ = checkpoint.read(path)
+    data = checkpoint.read_file(path)
+    info, _ = checkpoint.from_bytes(data, where=str(path))
     if env is None:
         found = env_of_checkpoint(path)
     else:
@@ -232,7 +252,7 @@ def load_predecoder(
     return Predecoder(
         name=f"{label}-{order}" if order else label,
         checkpoint=str(path.resolve()),
-        sha256=sha256_file(path),
+        sha256=sha256_bytes(data),
         env_spec=found.spec.model_dump_json(),
         env_root=str(found.root),
         p=reference_p(found) if p is None else p,

@@ -13,7 +13,7 @@ from finds.conftest import Maker
 import autoqec
 from autoqec.errors import InputError
 
-SINTER = [sys.executable, "-c", "import sinter, sys; sys.exit(sinter.main(command_line_args=sys.argv[1:]))"]
+SINTER = [str(Path(sys.executable).with_name("sinter"))]
 
 
 def collect(folder: Path, finds: str, *decoders: str) -> subprocess.CompletedProcess:

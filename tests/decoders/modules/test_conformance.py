@@ -9,11 +9,14 @@ import pytest
 import torch
 
 from autoqec.decoders import dsl_schema as schema
+from autoqec.decoders.backends import make_backend
 from autoqec.decoders.compiler import compile_predecoder, context
 from autoqec.decoders.dsl_schema import PredecoderDSL
-from autoqec.decoders.export import FixedContext, to_onnx
+from autoqec.decoders.export import PipelineAnswers, to_onnx
 from autoqec.decoders.flop_census import reference_path
 from autoqec.decoders.modules.base import residual_syndrome
+from autoqec.decoders.onnx_predecoder import OUTPUTS, OnnxPredecoder
+from autoqec.decoders.pipeline import PredecoderPipeline
 from autoqec.envs.load import load_env
 
 PROBLEMS = {"surface_d3_depol": 0.005, "bb72_capacity": 0.06}
@@ -271,15 +274,15 @@ def test_a_gpu_gives_what_the_cpu_gives(env, variant):
 @pytest.mark.filterwarnings("ignore")
 def test_an_exported_program_computes_the_same_for_any_batch(env, variant):
     problem = problem_of(env)
-    fixed = FixedContext(trained(env, variant), problem).eval()
-    prior = torch.from_numpy(problem.priors).float()
+    kind = "priors" if problem.graph is None else "edges"
+    fixed = PipelineAnswers(trained(env, variant), problem, kind).eval()
     batch = torch.export.Dim("batch", min=1)
     program = torch.export.export(
-        fixed, (syndromes(env, 4), prior), dynamic_shapes={"syndrome": {0: batch}, "prior_p": None}
+        fixed, (syndromes(env, 4),), dynamic_shapes={"syndrome": {0: batch}}
     ).module()
     for shots in (1, 17):
-        given = syndromes(env, shots, seed=3), prior
-        torch.testing.assert_close(program(*given), fixed(*given), atol=2e-3, rtol=2e-3)
+        given = syndromes(env, shots, seed=3)
+        torch.testing.assert_close(program(given), fixed(given), atol=2e-3, rtol=2e-3)
 
 
 @pytest.mark.slow
@@ -287,13 +290,13 @@ def test_an_exported_program_computes_the_same_for_any_batch(env, variant):
 @pytest.mark.filterwarnings("ignore")
 def test_onnx_runtime_computes_the_same(variant, tmp_path):
     pytest.importorskip("onnx")
-    runtime = pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnxruntime")
     env = "bb72_capacity" if variant.startswith("gnn") else "surface_d3_depol"
     problem, module = problem_of(env), trained(env, variant)
-    to_onnx(module, problem, tmp_path / "model.onnx")
-    session = runtime.InferenceSession(str(tmp_path / "model.onnx"), providers=["CPUExecutionProvider"])
-    given = {"syndrome": syndromes(env, 9).numpy(), "prior_p": problem.priors.astype(np.float32)}
-    (theirs,) = session.run(None, given)
-    with torch.no_grad():
-        ours = FixedContext(module, problem)(*(torch.from_numpy(value) for value in given.values()))
-    torch.testing.assert_close(torch.from_numpy(theirs), ours, atol=2e-3, rtol=2e-3)
+    backend = make_backend(problem, "osd" if variant.startswith("gnn") else "mwpm")
+    detectors = load_env(env).sampler(PROBLEMS[env]).sample(9, 0).detectors
+    done = to_onnx(module, backend, tmp_path / "model.onnx", detectors=detectors)
+    theirs = OnnxPredecoder(done.path, problem).answers(detectors)
+    kind, ours = PredecoderPipeline(module, backend).answers(detectors)
+    assert done.output == OUTPUTS[kind]
+    torch.testing.assert_close(torch.from_numpy(theirs), torch.from_numpy(ours), atol=1e-3, rtol=1e-3)
