@@ -19,6 +19,7 @@ def builtin_folder() -> Path:
 
 
 def builtin_names() -> list[str]:
+    """Of the environments that come with the package."""
     return sorted(path.stem for path in builtin_folder().glob("*.yaml"))
 
 
