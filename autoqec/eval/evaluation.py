@@ -12,7 +12,7 @@ from typing import Any
 from autoqec.decoders.baselines.registry import DecoderChoice, choose, unavailable
 from autoqec.envs.environment import Environment
 from autoqec.envs.problem import DecodingProblem
-from autoqec.eval.ablations import REAL
+from autoqec.eval.ablations import REAL, UNTRAINED
 from autoqec.eval.bundles import CHUNK, Bundle
 from autoqec.eval.guards import Guard
 from autoqec.eval.options import VerifyOptions
@@ -68,9 +68,15 @@ class Evaluation:
         ]
 
     def estimate(self, key: str) -> None:
-        """The subject, the plain backend and the other baselines at the reference p, on shots of a number fixed before."""
-        self._decode_to(self.reference_p, self.sizes[0], [key])
-        work = {task: [sink] for task, sink in self._more_decoders(self.reference_p, [])}
+        """The subject, its untrained form, the plain backend and the other baselines at the reference p, on shots of a number fixed
+        before."""
+        p, shots = self.reference_p, self.sizes[0]
+        self._decode_to(p, shots, [key])
+        work: dict[Task, list[Sink]] = {task: [sink] for task, sink in self._more_decoders(p, [])}
+        if (untrained := f"{key}/{UNTRAINED}") in self.pool.models:
+            for low in range(0, shots, CHUNK):
+                task = Candidate(self.where(p), untrained, low, min(low + CHUNK, shots))
+                work[task] = [self._adder(p, untrained)]
         self._run("estimate of the effect", work)
 
     @cached_property

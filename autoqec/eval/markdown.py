@@ -52,6 +52,13 @@ def _estimate(report: VerifyReport) -> str:
             f" Against {found.strongest}, the strongest classical decoder on these shots: "
             f"{_cell(found.delta_vs_strongest)} [{_cell(found.delta_vs_strongest_ci)}] on {found.shots_of_strongest} shots."
         )
+    if (start := found.untrained) is not None:
+        text += (
+            f" The same computation untrained: LER {start.ler_baseline:.4g}, {_cell(start.ratio)} times the candidate's "
+            f"[{_cell(start.ratio_ci)}]: that is what the weights add."
+        )
+    if found.us_per_shot is not None:
+        text += f" Model and backend took {found.us_per_shot:.3g} us per shot."
     return f"## Size of the effect\n\n{text} This is the figure to quote: that of the test was stopped when it was large."
 
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from autoqec.eval.schema import PairedRow
+from autoqec.eval.schema import PairedFigures, PairedRow
 from autoqec.stats.intervals import paired_difference, paired_ratio, wilson
 from autoqec.stats.sequential import anytime_p, decide_evidence
 from autoqec.stats.table import PairedTable
 
 
-def paired_row(
-    table: PairedTable, *, p: float, baseline: str, level: float, us_model: float, us_backend: float
-) -> PairedRow:
+def paired_figures(table: PairedTable, *, p: float, baseline: str, level: float) -> PairedFigures:
     ratio_low, ratio_high = paired_ratio(table.b, table.c, table.both, level)
-    return PairedRow(
+    return PairedFigures(
         p=p,
         shots=table.shots,
         baseline=baseline,
@@ -27,6 +25,14 @@ def paired_row(
         b=table.b,
         c=table.c,
         both=table.both,
+    )
+
+
+def paired_row(
+    table: PairedTable, *, p: float, baseline: str, level: float, us_model: float, us_backend: float
+) -> PairedRow:
+    return PairedRow(
+        **paired_figures(table, p=p, baseline=baseline, level=level).model_dump(),
         p_gain=anytime_p(table.b, table.c),
         p_loss=anytime_p(table.c, table.b),
         enough=decide_evidence(table, alpha_gain=0.0).enough,

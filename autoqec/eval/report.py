@@ -13,13 +13,22 @@ import stim
 from autoqec import __version__
 from autoqec.decoders.baselines.registry import unavailable
 from autoqec.eval import markdown
+from autoqec.eval.ablations import UNTRAINED
 from autoqec.eval.evaluation import Evaluation, at_order
 from autoqec.eval.guards import guards
 from autoqec.eval.guards.ablation import figures
 from autoqec.eval.guards.cost_census import census
 from autoqec.eval.ledger import Share
-from autoqec.eval.paired_row import paired_row
-from autoqec.eval.schema import BaselineRow, Estimate, GuardResult, PairedFigures, PairedRow, VerifyReport
+from autoqec.eval.paired_row import paired_figures, paired_row
+from autoqec.eval.schema import (
+    Against,
+    BaselineRow,
+    Estimate,
+    GuardResult,
+    PairedFigures,
+    PairedRow,
+    VerifyReport,
+)
 from autoqec.eval.verdict import judge
 from autoqec.eval.verification_state import VerificationState
 from autoqec.io import atomic
@@ -132,7 +141,8 @@ def _ok(guards: Mapping[str, GuardResult], *names: str) -> bool:
 def estimate_of(verification: VerificationState, evaluation: Evaluation, bundle_id: str) -> Estimate:
     """verification: with the tally and the bundle of the estimate."""
     head = _paired(verification, verification.reference_p)
-    strongest = _strongest(head, _baselines(verification, evaluation, head.p, orders=False))
+    others = _baselines(verification, evaluation, head.p, orders=False)
+    strongest, untrained = _strongest(head, others), verification.model(UNTRAINED)
     return Estimate(
         **{name: getattr(head, name) for name in PairedFigures.model_fields},
         bundle=bundle_id,
@@ -141,6 +151,21 @@ def estimate_of(verification: VerificationState, evaluation: Evaluation, bundle_
         delta_vs_strongest=strongest.delta,
         delta_vs_strongest_ci=strongest.delta_ci,
         shots_of_strongest=strongest.shots,
+        classical=[_against(verification, row.name) for row in others if row.ler is not None],
+        untrained=_against(verification, untrained) if verification.tally.has(head.p, untrained) else None,
+        us_per_shot=head.us_model + head.us_backend,
+    )
+
+
+def _against(verification: VerificationState, name: str) -> Against:
+    """The subject against another decoder, or another form of itself, at the reference p."""
+    p = verification.reference_p
+    table = verification.tally.table(p, name, verification.model())
+    level = verification.env.spec.eval_protocol.interval_level
+    shown = name.rpartition("/")[2]
+    return Against(
+        **paired_figures(table, p=p, baseline=shown, level=level).model_dump(),
+        us_per_shot=1e6 * sum(verification.tally.seconds(p, name)) / verification.tally.shots(p, name),
     )
 
 
@@ -226,7 +251,8 @@ def _effect(head: PairedRow, strongest: BaselineRow, estimate: Estimate | None) 
         remarks.append(f"{head.baseline} fails {ratio:.3f} times as often at p = {head.p:g}{fresh}")
     if name != head.baseline and interval is not None:
         low, high = interval
-        reading = "beats" if low > 0 else "loses to" if high < 0 else "is level with"
+        beats = low > 0 and (estimate is None or estimate.beats_classical)
+        reading = "beats" if beats else "loses to" if high < 0 else "is level with"
         remarks.append(f"it {reading} the strongest classical baseline here, {name}")
     return remarks
 

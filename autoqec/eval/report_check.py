@@ -21,7 +21,7 @@ from autoqec.errors import InputError
 from autoqec.eval.bundles import CHUNK
 from autoqec.eval.composition import THRESHOLD, read_composition
 from autoqec.eval.guards import guards
-from autoqec.eval.paired_row import paired_row
+from autoqec.eval.paired_row import paired_figures, paired_row
 from autoqec.eval.schema import Interval, PairedFigures, PairedRow, VerifyReport
 from autoqec.stats.intervals import paired_difference, wilson
 from autoqec.stats.sequential import TOTAL_ALPHA, decide_evidence
@@ -111,18 +111,28 @@ def _estimate(report: VerifyReport, level: float, at: float) -> Iterator[str]:
     if found is None:
         yield "has no estimate on shots that selected nothing"
         return
-    timed = {"us_model": 0.0, "us_backend": 0.0}
+    if found.baseline != report.baseline:
+        yield "has an estimate against another decoder than the plain backend"
+    others = [*found.classical, *([] if found.untrained is None else [found.untrained])]
     try:
-        table = PairedTable(found.shots, found.b, found.c, found.both)
-        made = paired_row(table, p=at, baseline=str(report.baseline), level=level, **timed)
+        if not all(_follows(row, at, level) for row in (found, *others)):
+            yield "has an estimate that does not follow from its counts"
     except (InputError, ZeroDivisionError):
         yield "has counts of the estimate that are not counts of shots"
         return
-    shared = set(PairedFigures.model_fields)
-    if not _close(found.model_dump(include=shared), made.model_dump(include=shared)):
-        yield "has an estimate that does not follow from its counts"
+    lowest = min((found, *found.classical), key=lambda row: row.ler_baseline)
+    if found.classical and lowest.ler_baseline < found.vs_strongest.ler_baseline:
+        yield "has an estimate whose strongest baseline is not the one of the lowest LER"
     if found.shots % CHUNK or found.interval_level != level or found.bundle == report.paired_eval_bundle_id:
         yield "has an estimate that is not of shots of its own"
+
+
+def _follows(row: PairedFigures, at: float, level: float) -> bool:
+    """Whether every figure is what the counts give."""
+    made = paired_figures(
+        PairedTable(row.shots, row.b, row.c, row.both), p=at, baseline=row.baseline, level=level
+    )
+    return _close(row.model_dump(include=set(PairedFigures.model_fields)), made.model_dump())
 
 
 def _decision(report: VerifyReport, table: PairedTable) -> Iterator[str]:

@@ -136,10 +136,18 @@ class Composition(_Row):
     parents: list[str]
 
 
+class Against(PairedFigures):
+    """The candidate and another decoder, named by `baseline`, on the same shots."""
+
+    us_per_shot: float | None = None
+
+
 class Estimate(PairedFigures):
     """The effect at the reference p on a bundle of its own, of a size fixed before, that nothing was selected or stopped on.
 
-    It is drawn once for a checkpoint. strongest: of the classical decoders, by these shots.
+    It is drawn once for a checkpoint. strongest: of the classical decoders, by these shots. classical: all others of them.
+    untrained: this package's own untrained computation of the same kind; None for a pure network, which untrained is the plain
+    backend. us_per_shot: of model and backend.
     """
 
     bundle: str
@@ -148,6 +156,20 @@ class Estimate(PairedFigures):
     delta_vs_strongest: float | None
     delta_vs_strongest_ci: Interval | None
     shots_of_strongest: int
+    classical: list[Against] = Field(default_factory=list)
+    untrained: Against | None = None
+    us_per_shot: float | None = None
+
+    @property
+    def vs_strongest(self) -> PairedFigures:
+        """The candidate against the strongest classical decoder; where that is not among `classical`, against the plain backend."""
+        return next((row for row in self.classical if row.baseline == self.strongest), self)
+
+    @property
+    def beats_classical(self) -> bool:
+        """Whether it is better than every classical decoder here, each by its own interval. A test of all of them together: it is
+        wrong no more often than the one against the best of them."""
+        return all(row.delta_ci[0] > 0 for row in (self, *self.classical))
 
 
 class Headline(NamedTuple):

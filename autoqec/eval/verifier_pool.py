@@ -36,6 +36,7 @@ class VerifierPool:
         self._held = contextlib.ExitStack()
         self._scratch = self._held.enter_context(scratch_folder("verify"))
         self._kernels = kernels
+        self.models: frozenset[str] = frozenset()
         self.count = count or min(available_cores(), MAX_WORKERS)
 
     def __enter__(self) -> Self:
@@ -54,6 +55,7 @@ class VerifierPool:
 
     def equip(self, setup: WorkerSetup) -> None:
         """Gives every worker the problems and models of the tasks that follow."""
+        self.models = frozenset(setup.models)
         for _, connection in self._processes:
             connection.send(setup)
 

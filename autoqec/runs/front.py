@@ -101,6 +101,7 @@ def verification_of(report: VerifyReport | None, admission: Admission | None) ->
         "strongest_baseline": head.strongest,
         "delta_vs_strongest": head.delta_vs_strongest,
         "delta_vs_strongest_ci": head.delta_vs_strongest_ci,
+        **_beside(report),
         "delta_of_test": report.delta_vs_baseline_holdout,
         "target": None if report.target is None else report.target.model_dump(mode="json"),
         "paired_eval_bundle_id": head.bundle,
@@ -110,4 +111,21 @@ def verification_of(report: VerifyReport | None, admission: Admission | None) ->
         "seconds": report.seconds,
         "entered_front": admission.entered if admission is not None else False,
         "front_reason": admission.reason if admission is not None else None,
+    }
+
+
+def _beside(report: VerifyReport) -> dict[str, Any]:
+    """What stands beside a gain over the plain backend: the gain over the best classical decoder, what the weights add over the
+    untrained model, and the time. Nothing where the report has no such estimate."""
+    found = report.estimate
+    if found is None or found.us_per_shot is None:
+        return {}
+    best, start = found.vs_strongest, found.untrained
+    return {
+        "ratio_vs_strongest": best.ratio,
+        "ratio_vs_strongest_ci": list(best.ratio_ci),
+        "beats_classical": found.beats_classical,
+        "ratio_vs_untrained": None if start is None else start.ratio,
+        "ratio_vs_untrained_ci": None if start is None else list(start.ratio_ci),
+        "us_per_shot": found.us_per_shot,
     }
