@@ -125,12 +125,12 @@ def _print_rows(name: str, plain: str, level: float, table: list[dict[str, objec
         "failures",
         "LER",
         f"{level:.0%} interval",
-        f"{plain} LER / LER",
+        "ratio",
         "interval",
         "us/shot",
     )
     print_table(
-        f"{name}: LER per shot, all decoders on the same shots",
+        f"{name}: LER per shot, all decoders on the same shots; ratio = {plain} LER / LER",
         columns,
         [
             (
@@ -146,6 +146,7 @@ def _print_rows(name: str, plain: str, level: float, table: list[dict[str, objec
             )
             for row in table
         ],
+        least=(8, 3, 2, 5),
     )
 
 
