@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from autoqec.api.frames import frame
 from autoqec.decoders import baseline_tables
+from autoqec.decoders.baseline_tables import Measured, Unit
 from autoqec.decoders.baselines.registry import DecoderChoice, choose, unavailable
 from autoqec.decoders.paired import Evaluator, PairedResult
 from autoqec.decoders.protocol import DecoderFactory
@@ -41,9 +42,13 @@ class Comparison:
     missing: dict[str, str]
 
     @property
+    def measured(self) -> Measured:
+        return Measured(self.env, self.decoders, self.results)
+
+    @property
     def level(self) -> float:
         """Of all intervals."""
-        return self.env.spec.eval_protocol.interval_level
+        return self.measured.level
 
     @property
     def is_interrupted(self) -> bool:
@@ -52,22 +57,27 @@ class Comparison:
     @property
     def rows(self) -> list[dict[str, Any]]:
         """One per p and decoder: failures, LER with its interval, ratio of the plain backend's LER to it (above 1: better), time."""
+        return self.table()
+
+    def table(self, per: Unit = "shot") -> list[dict[str, Any]]:
+        """`rows`, with the LER per "round" of readout or per logical "qubit" beside that per shot."""
+        measured = self.measured
         return [
-            row for result in self.results for row in baseline_tables.rows(result, self.plain, self.level)
+            row for result in self.results for row in baseline_tables.rows(measured, result, self.plain, per)
         ]
 
-    def to_pandas(self) -> pandas.DataFrame:
-        """`rows` as a data frame."""
-        return frame(self.rows)
+    def to_pandas(self, per: Unit = "shot") -> pandas.DataFrame:
+        """`table` as a data frame."""
+        return frame(self.table(per))
 
     def to_csv(self) -> str:
         """As sinter writes it."""
-        return baseline_tables.sinter_csv(self.env, self.results, self.decoders)
+        return baseline_tables.sinter_csv([self.measured])
 
-    def plot(self, path: str | Path | None = None) -> Figure:
+    def plot(self, path: str | Path | None = None, per: Unit = "shot") -> Figure:
         """LER over p with intervals, one line per decoder; also written to `path`, if given."""
         return baseline_tables.plot_ler(
-            self.env.spec.name, self.results, self.level, None if path is None else Path(path)
+            self.env.spec.name, [self.measured], per, None if path is None else Path(path)
         )
 
     def __str__(self) -> str:
@@ -93,6 +103,7 @@ def compare(
     *,
     p: float | Sequence[float] | None = None,
     shots: int = 20_000,
+    max_errors: int | None = None,
     workers: int | None = None,
     reuse: bool = True,
     progress: Progress | None = None,
@@ -105,6 +116,7 @@ def compare(
             Default: the environment's baselines. The plain backend always takes part.
         p: one physical error rate or several. Default: the environment's sweep.
         shots: per p.
+        max_errors: ends a p, in whole chunks of shots, when every decoder has so many failures.
         workers: processes. Default: one per core.
         reuse: whether to take shots of the same decoders from earlier calls, and keep those of this one.
         progress: called with (p, shots done, shots wanted).
@@ -130,7 +142,7 @@ def compare(
     results = []
     with Evaluator(env, workers=workers, store=reuse, progress=progress) as evaluator:
         for value in sweep:
-            results.append(evaluator.run(value, able, shots))
+            results.append(evaluator.run(value, able, shots, max_errors=max_errors))
             if results[-1].interrupted:
                 break
     missing = {name: reason for name, reason in reasons.items() if reason is not None}

@@ -45,6 +45,7 @@ def list_envs(as_json: bool) -> None:
         "Builtin environments",
         ("name", "code", "noise", "p", "backend"),
         [(r["name"], r["code"], r["noise"], _sweep(r["p"]), r["backend"]) for r in rows],
+        least=(4, 2),
     )
 
 
@@ -134,6 +135,7 @@ def _print_summary(summary: dict[str, Any]) -> None:
         "Decoding problems",
         tuple(columns.values()),
         [[row[key] for key in columns] for row in summary["problems"]],
+        least=(12, 11, 3, 8, 9, 10, 6, 7),
     )
     first = summary["problems"][0]
     highest = max(bin_["faults"] for bin_ in first["prior_histogram"])

@@ -199,6 +199,7 @@ def _print_rows(title: str, rows: Sequence[ParetoRow]) -> None:
             )
             for row in rows
         ],
+        least=(1, 7, 6),
     )
 
 
@@ -238,4 +239,5 @@ def _print_comparison(found: dict[str, Any]) -> None:
             )
             for run in found["runs"]
         ],
+        least=(8, 6, 2),
     )

@@ -8,10 +8,11 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def shots_progress() -> Iterator[Callable[[float, int, int], None]]:
-    """Yields a callback (p, shots done, shots wanted)."""
+def shots_progress(of: str | None = None) -> Iterator[Callable[[float, int, int], None]]:
+    """Yields a callback (p, shots done, shots wanted). of: what they are shots of, where that is not plain."""
+    before = "" if of is None else f"{of}, "
     with tasks_progress() as update:
-        yield lambda p, done, total: update(f"p = {p:g}", done, total)
+        yield lambda p, done, total: update(f"{before}p = {p:g}", done, total)
 
 
 @contextmanager

@@ -115,6 +115,7 @@ def _print_rounds(review: Review) -> None:
             )
             for one in review.run.rounds
         ],
+        least=(10, 9, 12, 8, 3, 11, 5),
     )
     click.echo("Hypervolumes in LER x decades^2.\n")
 

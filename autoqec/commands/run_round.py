@@ -152,6 +152,7 @@ def _print(metrics: Any) -> None:
             )
             for row in metrics.per_p
         ],
+        least=(7, 1),
     )
     for row in metrics.baselines or ():
         click.echo(

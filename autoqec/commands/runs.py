@@ -43,6 +43,7 @@ def command(as_json: bool) -> None:
             )
             for line in lines
         ],
+        least=(6,),
     )
     for line in lines:
         if line.unbacked:

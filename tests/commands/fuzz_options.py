@@ -41,7 +41,7 @@ def good(scene: Scene) -> dict[tuple[str, ...], tuple[dict[str, str], Words]]:
     step = {"run_dir": flight, "number": "2"}
     return {
         ("add-env",): ({"out": str(scene.root / "new.yaml"), "baselines": "none such"}, ["--no-input"]),
-        ("baseline",): ({"env": env, "decoders": "none such"}, []),
+        ("baseline",): ({"envs": env, "decoders": "none such"}, []),
         ("cost",): ({"config_yaml": config, "env_name": env}, []),
         ("decode",): (
             {
@@ -153,5 +153,16 @@ def _values(parameter: click.Parameter, odd: dict[str, str]) -> Iterator[_Value]
         yield from ((value, _ANY, ()) for value in STRINGS)
 
 
-_PATHS = ("env", "env_yaml", "env_name", "in_path", "out_path", "diagram", "code_cwd", "dem", "source")
+_PATHS = (
+    "env",
+    "envs",
+    "env_yaml",
+    "env_name",
+    "in_path",
+    "out_path",
+    "diagram",
+    "code_cwd",
+    "dem",
+    "source",
+)
 """Paths among the options that are strings."""

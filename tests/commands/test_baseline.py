@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner
 
 from cli.autoqec import main
@@ -91,3 +92,66 @@ def test_progress_shows_on_a_terminal_only() -> None:
     assert b"p = 0.01" in shown
     piped = subprocess.run(arguments, capture_output=True, check=True, env=os.environ)
     assert piped.stderr == b""
+
+
+def test_distances_in_one_call_with_lambda_and_plot(tmp_path: Path) -> None:
+    csv, plot = tmp_path / "out.csv", tmp_path / "threshold.png"
+    arguments = (
+        "--distances",
+        "3,5",
+        "--shots",
+        "4e3",
+        "--p",
+        "0.01",
+        "--decoders",
+        "pymatching",
+        "--per",
+        "round",
+    )
+    done = run(*arguments, "--csv", str(csv), "--plot", str(plot), "--json")
+    assert done.exit_code == 0, done.output
+    report = json.loads(done.output)
+    small, large = report["environments"]
+    assert (small["env"], large["env"]) == ("surface_d3_depol", "surface_d5_depol")
+    (found,) = report["lambdas"]
+    rates = [each["rows"][0]["ler_per_round"] for each in (small, large)]
+    assert found["lambda"] == rates[0] / rates[1]
+    assert found["lambda_low"] < found["lambda"] < found["lambda_high"]
+    assert rates[0] < small["rows"][0]["ler"]
+    assert len(csv.read_text().splitlines()) == 1 + 2
+    assert plot.read_bytes().startswith(b"\x89PNG")
+    shown = run(*arguments).output
+    assert "3 -> 5" in shown
+    assert f"{found['lambda']:.3f}" in shown
+
+
+def test_several_environments_that_are_no_family_have_no_lambda() -> None:
+    words = ["baseline", "surface_d3_depol", "surface_d5_biased", "--shots", "100", "--p", "0.01", "--json"]
+    done = CliRunner().invoke(main, [*words, "--workers", "1", "--decoders", "pymatching"])
+    assert done.exit_code == 0, done.output
+    report = json.loads(done.output)
+    assert [each["env"] for each in report["environments"]] == ["surface_d3_depol", "surface_d5_biased"]
+    assert report["lambdas"] == []
+
+
+def test_enough_failures_end_a_p() -> None:
+    done = run("--shots", "1e6", "--max-errors", "20", "--p", "0.01", "--decoders", "pymatching", "--json")
+    (row,) = json.loads(done.output)["rows"]
+    assert row["shots"] == 8192
+    assert row["failures"] >= 20
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["bb72_depol", "--distances", "3,5"], "no distance="),
+        (["surface_d3_depol", "surface_d5_depol", "--distances", "3"], "give one ENV"),
+        (["surface_d3_depol", "--distances", "3;5"], "write them as 3,5,7"),
+        (["surface_d3_depol", "surface_d3_depol"], "listed twice"),
+        (["steane_custom_dem", "--per", "round"], "how many rounds"),
+    ],
+)
+def test_what_has_no_distance_or_rounds_is_refused(words: list[str], said: str) -> None:
+    done = CliRunner().invoke(main, ["baseline", "--shots", "10", *words])
+    assert done.exit_code == 2
+    assert said in done.output

@@ -101,6 +101,27 @@ def test_counts_add_up() -> None:
     assert low < result.ler("pymatching") < high
 
 
+@pytest.mark.parametrize("before", [0, 1, 3, 20])
+@pytest.mark.parametrize("workers", [1, 2])
+def test_enough_failures_end_at_the_same_chunk_whatever_is_cached(before: int, workers: int) -> None:
+    everything = run(12 * CHUNK, PLAIN, CORRELATED, store=False)
+    bits = [everything.failures[choice.name].reshape(12, -1) for choice in (PLAIN, CORRELATED)]
+    counts = np.min([np.bitwise_count(each).sum(axis=1).cumsum() for each in bits], axis=0)
+    wanted = int(counts[4]) + 1  # reached in the sixth chunk by the decoder that fails less
+    run(before * CHUNK, PLAIN)
+    with Evaluator(load_env("surface_d3_depol"), workers=workers) as evaluator:
+        result = evaluator.run(P, [PLAIN, CORRELATED], 12 * CHUNK, max_errors=wanted)
+    assert result.shots == 6 * CHUNK
+    assert min(result.count(choice.name) for choice in (PLAIN, CORRELATED)) >= wanted
+
+
+def test_too_few_failures_take_all_shots() -> None:
+    with Evaluator(load_env("surface_d3_depol"), workers=1) as evaluator:
+        result = evaluator.run(P, [PLAIN], 2 * CHUNK + 8, max_errors=10**9)
+    assert result.shots == 2 * CHUNK + 8
+    assert not result.interrupted
+
+
 def test_zero_shots_are_an_empty_answer() -> None:
     result = run(0, PLAIN)
     assert (result.shots, result.count("pymatching")) == (0, 0)

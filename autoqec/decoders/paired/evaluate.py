@@ -85,8 +85,14 @@ class Evaluator:
         if self._pool is not None:
             self._pool.close() if kind is None else self._pool.stop()
 
-    def run(self, p: float, factories: Sequence[DecoderFactory], shots: int) -> PairedResult:
-        """Every decoder on the same first `shots` shots at p. Ctrl-C ends it early with what is there."""
+    def run(
+        self, p: float, factories: Sequence[DecoderFactory], shots: int, *, max_errors: int | None = None
+    ) -> PairedResult:
+        """Every decoder on the same first `shots` shots at p. Ctrl-C ends it early with what is there.
+
+        max_errors: ends at the first whole chunk in which every decoder has so many failures. The result is the same whatever
+        the cache holds already.
+        """
         if shots < 0:
             raise InputError(f"shots = {shots}", where="shots", hint="give a number of at least 0")
         if len({f.name for f in factories}) != len(factories):
@@ -101,23 +107,34 @@ class Evaluator:
         groups = self._groups(store, factories, shots)
         reused = min((r.shots for g in groups for r in g.records.values()), default=0)
         interrupted = False
-        for group in groups:
-            try:
-                self._extend(group, p, shots, store)
-            except KeyboardInterrupt:
-                interrupted = True
-                self._stop_workers()
+        target = shots if max_errors is None else min(CHUNK * self._workers, shots)
+        while True:
+            for group in groups:
+                try:
+                    self._extend(group, p, target, shots, store)
+                except KeyboardInterrupt:
+                    interrupted = True
+                    self._stop_workers()
+                    break
+                finally:
+                    self._save(store, group)
+            records = [record for group in groups for record in group.records.values()]
+            done = min(shots, min((record.shots for record in records), default=0))
+            if max_errors is None or interrupted or target >= shots:
                 break
-            finally:
-                self._save(store, group)
-        done = min((r.shots for g in groups for r in g.records.values()), default=0)
-        cut = {name: r.first(min(done, shots)) for g in groups for name, r in g.records.items()}
+            fewest = min((_errors(record.first(target)) for record in records), default=max_errors)
+            if fewest >= max_errors:
+                break
+            target = min(_next_target(target, fewest, max_errors), shots)
+        if max_errors is not None:
+            done = min(done, max((_shots_with(record, max_errors) for record in records), default=done))
+        cut = {name: r.first(done) for g in groups for name, r in g.records.items()}
         return PairedResult(
             p=p,
-            shots=min(done, shots),
+            shots=done,
             failures={f.name: cut[f.name].bits for f in factories},
             seconds={f.name: cut[f.name].seconds for f in factories},
-            reused=min(reused, shots),
+            reused=min(reused, done),
             interrupted=interrupted,
         )
 
@@ -137,14 +154,15 @@ class Evaluator:
             for start, members in sorted(by_start.items())
         ]
 
-    def _extend(self, group: _Group, p: float, shots: int, store: FailureStore) -> None:
+    def _extend(self, group: _Group, p: float, shots: int, wanted: int, store: FailureStore) -> None:
+        """wanted: what the progress is shown of."""
         if all(r.shots >= shots for r in group.records.values()):
             return
         saved = time.monotonic()
         for done in self._finished(group, p, shots):
             group.chunks_per_job = _chunks_per_job(done)
             group.commit(done)
-            self._progress(p, min(group.next_chunk * CHUNK, shots), shots)
+            self._progress(p, min(group.next_chunk * CHUNK, shots), wanted)
             if time.monotonic() - saved > _SAVE_SECONDS:
                 self._save(store, group)
                 saved = time.monotonic()
@@ -195,3 +213,23 @@ class Evaluator:
 def _chunks_per_job(done: worker.Done) -> int:
     per_chunk = done.wall / (done.end - done.begin)
     return int(min(max(_JOB_SECONDS / max(per_chunk, 1e-9), 1), _MAX_CHUNKS_PER_JOB))
+
+
+def _errors(record: Record) -> int:
+    return int(np.bitwise_count(record.bits).sum())
+
+
+def _shots_with(record: Record, errors: int) -> int:
+    """Of the first whole chunks that hold so many failures; all where they do not."""
+    so_far, per_chunk = 0, CHUNK // 8
+    for chunk in range(0, len(record.bits), per_chunk):
+        so_far += int(np.bitwise_count(record.bits[chunk : chunk + per_chunk]).sum())
+        if so_far >= errors:
+            return min((chunk + per_chunk) * 8, record.shots)
+    return record.shots
+
+
+def _next_target(target: int, fewest: int, wanted: int) -> int:
+    """Whole chunks that should hold `wanted` failures, by what the first `target` shots held; not many more than are known to be needed."""
+    factor = min(1.1 * wanted / fewest, 8.0) if fewest else 8.0
+    return -(-max(int(factor * target), target + CHUNK) // CHUNK) * CHUNK
