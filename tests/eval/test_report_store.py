@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from written_reports import enter_report
 
-from autoqec.errors import InputError
-from autoqec.eval.report import as_json
+from autoqec.errors import AutoQECError, InputError
+from autoqec.eval.report import as_json, write
 from autoqec.eval.report_store import written_report
 from autoqec.eval.schema import CostCensus, VerifyReport
 from autoqec.io.hashing import sha256_bytes
@@ -106,3 +106,16 @@ def test_without_a_report_the_round_is_to_be_verified_first(folder: Path, home: 
     (folder / "verification_report.json").unlink()
     with pytest.raises(InputError, match="verify the round first"):
         written_report(folder, home=home)
+
+
+def test_a_report_is_written_beside_the_checkpoint_that_it_is_about_alone(tmp_path: Path) -> None:
+    """A round may be trained in the folder while the one before it is verified."""
+    (tmp_path / "checkpoint.pt").write_bytes(WEIGHTS)
+    write(tmp_path, REPORT)
+    assert (tmp_path / "verification_report.json").read_text() == as_json(REPORT)
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "checkpoint.pt").write_bytes(b"other weights")
+    with pytest.raises(AutoQECError, match="is not the checkpoint that was verified"):
+        write(other, REPORT)
+    assert not list(other.glob("verification_report*"))
