@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from autoqec.commands.options import Count, Number, OutFile
+from autoqec.commands.options import Count, Number, OutFile, PlotFile
 from autoqec.commands.output import print_json, print_table
 from autoqec.commands.progress import shots_progress
 
@@ -31,7 +31,7 @@ EXIT_INTERRUPTED = 130
 @click.option(
     "--plot",
     "plot_path",
-    type=OutFile(),
+    type=PlotFile(),
     help="Write LER over p, e.g. ler.png.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")

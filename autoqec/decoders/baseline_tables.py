@@ -13,6 +13,7 @@ from autoqec.decoders.paired import PairedResult
 from autoqec.decoders.protocol import DecoderFactory
 from autoqec.envs.environment import Environment
 from autoqec.errors import UnavailableError
+from autoqec.io import figures
 from autoqec.io.hashing import sha256_json
 
 SINTER_COLUMNS = (
@@ -118,4 +119,4 @@ def plot_ler(title: str, results: Sequence[PairedResult], level: float, path: Pa
     axes.grid(visible=True, which="both", alpha=0.25)
     if axes.has_data():
         axes.legend(fontsize=8)
-    figure.savefig(path, dpi=160)
+    figures.save(figure, path)
