@@ -32,7 +32,20 @@ def _printable(character: str) -> str:
     return character if character.isprintable() or character == "\t" else ascii(character)[1:-1]
 
 
-class AutoQECError(Exception):
+class Portable(Exception):
+    """An exception that comes out of another process as it went in, whatever arguments its subclass takes."""
+
+    def __reduce__(self) -> tuple[Callable[..., Portable], tuple[Any, ...]]:
+        return _restored, (type(self), self.args, self.__dict__)
+
+
+def _restored(kind: type[Portable], args: tuple[Any, ...], fields: dict[str, Any]) -> Portable:
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(fields)
+    return error
+
+
+class AutoQECError(Portable):
     """Base of all errors that a user is meant to read; the CLI prints it without a traceback.
 
     Args:
@@ -61,16 +74,6 @@ class AutoQECError(Exception):
     def __str__(self) -> str:
         place = f"{self.where}: " if self.where else ""
         return f"{place}{self.what}" + (f"\n  hint: {self.hint}" if self.hint else "")
-
-    def __reduce__(self) -> tuple[Callable[..., AutoQECError], tuple[Any, ...]]:
-        """Errors travel between processes whole, whatever arguments a subclass takes."""
-        return _restored, (type(self), self.args, self.__dict__)
-
-
-def _restored(kind: type[AutoQECError], args: tuple[Any, ...], fields: dict[str, Any]) -> AutoQECError:
-    error = kind.__new__(kind, *args)
-    error.__dict__.update(fields)
-    return error
 
 
 def is_out_of_memory(error: BaseException) -> bool:

@@ -7,6 +7,7 @@ nor stim is imported before a verb runs.
 from __future__ import annotations
 
 import contextlib
+import errno
 import importlib
 import io
 import json
@@ -19,7 +20,7 @@ from typing import Any, NoReturn
 import click
 
 from autoqec import __version__
-from autoqec.errors import ERROR_JSON, AutoQECError, is_out_of_memory
+from autoqec.errors import ERROR_JSON, AutoQECError, InputError, is_out_of_memory
 
 GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     "Discover": {
@@ -82,6 +83,18 @@ RENAMED_OPTIONS: dict[str, dict[str, str]] = {
 """Old names of options, by verb: understood, and shown nowhere. `--rounds` means rounds of the search."""
 
 
+_MAY_NOT_WRITE = "give a folder that you may write, or mend its permissions"
+_HINTS = {
+    errno.EACCES: _MAY_NOT_WRITE,
+    errno.EPERM: _MAY_NOT_WRITE,
+    errno.EROFS: _MAY_NOT_WRITE,
+    errno.ENOSPC: "make room on the disk, and run the command again",
+    errno.EDQUOT: "make room on the disk, and run the command again",
+    errno.EISDIR: "give the path of a file",
+    errno.ENOTDIR: "give the path of a folder",
+}
+
+
 class _LazyGroup(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted(VERBS)
@@ -117,13 +130,8 @@ class _LazyGroup(click.Group):
             super().main(*args, **kwargs)
         except AutoQECError as error:
             _fail(error)
-        except OSError as error:  # the disk, or what somebody did to a file meanwhile
-            place = None if error.filename is None else str(error.filename)
-            _fail(
-                AutoQECError(
-                    error.strerror or str(error), where=place, hint="see to it, and run the command again"
-                )
-            )
+        except OSError as error:
+            _fail(_refused_by_the_system(error))
         except (MemoryError, RuntimeError) as error:
             if not is_out_of_memory(error):
                 raise
@@ -142,6 +150,13 @@ def _one_style() -> Iterator[None]:
         if is_call_for_help(error):
             raise
         raise as_input_error(error) from None
+
+
+def _refused_by_the_system(error: OSError) -> InputError:
+    """The disk, a folder that may not be written, or what somebody did to a file meanwhile."""
+    hint = _HINTS.get(error.errno or 0, "see to it, and run the command again")
+    place = None if error.filename is None else str(error.filename)
+    return InputError(error.strerror or str(error), where=place, hint=hint)
 
 
 def _fail(error: AutoQECError) -> NoReturn:

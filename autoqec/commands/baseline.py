@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from autoqec.commands.named import RunPath
-from autoqec.commands.options import Count, Number, OutFile
+from autoqec.commands.options import Count, Number, OutFile, PlotFile
 from autoqec.commands.output import print_json, print_table
 from autoqec.commands.progress import shots_progress
 from autoqec.errors import InputError
@@ -73,7 +73,7 @@ def _distances(_context: click.Context, _option: click.Parameter, text: str | No
 @click.option(
     "--plot",
     "plot_path",
-    type=OutFile(),
+    type=PlotFile(),
     help="Write LER over p, e.g. ler.png.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")

@@ -16,6 +16,9 @@ from autoqec.errors import InputError
 if TYPE_CHECKING:
     from autoqec.decoders.protocol import DecoderFactory
 
+_OPEN = (Path("/dev/fd"), Path("/proc/self/fd"))
+"""Pipes that somebody writes into, as a shell's <(...) gives them; a named one might be waited for in vain."""
+
 FORMATS = ("01", "b8", "r8", "hits", "dets", "ptb64")
 
 
@@ -31,7 +34,7 @@ FORMATS = ("01", "b8", "r8", "hits", "dets", "ptb64")
     "in_path",
     required=True,
     type=AnyPath(allow_dash=True),
-    help="Detection events; - for standard input.",
+    help="Detection events: a file or <(...); - for standard input.",
 )
 @click.option("--in-format", type=click.Choice(FORMATS), default="01", show_default=True)
 @click.option("--decoder", "decoder_name", help="A baseline decoder, e.g. belief_matching or bposd-10.")
@@ -139,6 +142,9 @@ def _read(path: Path, form: str, n_detectors: int, n_observables: int) -> Any:
                 shutil.copyfileobj(sys.stdin.buffer, file)
         elif path.is_file():
             source.symlink_to(path.resolve())  # whose name Stim may be unable to take
+        elif path.is_fifo() and (str(path) == "/dev/stdin" or path.parent in _OPEN):
+            with path.open("rb") as pipe, source.open("wb") as file:
+                shutil.copyfileobj(pipe, file)
         else:
             raise InputError(
                 f"{path} is not a regular file" if path.exists() else f"file {path} does not exist",

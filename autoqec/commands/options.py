@@ -128,6 +128,18 @@ class OutFile(AnyPath):
         return f"{path} is not a regular file" if path.exists() and not path.is_file() else None
 
 
+PLOT_ENDINGS = (".png", ".pdf", ".svg", ".jpg", ".eps")
+
+
+class PlotFile(OutFile):
+    """A figure to be written; its ending says in which format."""
+
+    def problem(self, path: Path) -> str | None:
+        if path.suffix.lower() not in PLOT_ENDINGS:
+            return f"cannot plot into {path.name!r}: give a name that ends in {', '.join(PLOT_ENDINGS)}"
+        return super().problem(path)
+
+
 class OutFolder(AnyPath):
     """A folder to be written into, which is made if it is missing."""
 

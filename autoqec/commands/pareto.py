@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from autoqec.commands.named import RunPath
-from autoqec.commands.options import OutFile
+from autoqec.commands.options import PlotFile
 from autoqec.commands.output import print_json, print_table
 from autoqec.errors import InputError
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 @click.option(
     "--plot",
     "plot_path",
-    type=OutFile(),
+    type=PlotFile(),
     help="Write gain over FLOPs, e.g. front.png.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")

@@ -16,6 +16,7 @@ from autoqec.decoders.protocol import DecoderFactory
 from autoqec.envs.distances import distance_of, family_of, readout_rounds
 from autoqec.envs.environment import Environment
 from autoqec.errors import InputError, UnavailableError
+from autoqec.io import figures
 from autoqec.io.hashing import sha256_json
 from autoqec.stats.rates import per_qubit, per_round, suppression
 
@@ -235,5 +236,5 @@ def plot_ler(
     if axes.has_data():
         axes.legend(fontsize=8 if len(measured) == 1 else 6)
     if path is not None:
-        figure.savefig(path, dpi=160)
+        figures.save(figure, path)
     return figure

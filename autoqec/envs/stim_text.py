@@ -60,9 +60,22 @@ def read_model(path: Path, *, where: str, hint: str) -> stim.DetectorErrorModel:
         _check(str(path), where, "observables", dem.num_observables, MAX_OBSERVABLES)
         return dem.flattened()
     except STIM_ERRORS as error:
+        if _is_circuit(text):
+            raise InputError(
+                f"{path} is a Stim circuit, not a detector error model",
+                where=where,
+                hint="make one with `stim analyze_errors --decompose_errors --in circuit.stim --out model.dem`",
+            ) from None
         raise InputError(
             f"{path} is not a detector error model: {first_line(error)}", where=where, hint=hint
         ) from None
+
+
+def _is_circuit(text: str) -> bool:
+    try:
+        return len(stim.Circuit(_ended(text))) > 0
+    except STIM_ERRORS:
+        return False
 
 
 def _ended(text: str) -> str:

@@ -16,6 +16,7 @@ import numpy as np
 
 from autoqec.decoders.cost_basis import typical_syndromes
 from autoqec.envs.problem import U8
+from autoqec.errors import Portable
 from autoqec.sandbox.confined import Refused, WorkerDied
 from autoqec.sandbox.worker import BATCH, HeldModel, ModelWorker
 
@@ -76,7 +77,7 @@ def explained_s(spent: Metered, flops: float, is_twin: bool) -> float:
     return flops / spent.reference_flops * times + OVERHEAD * run_s
 
 
-class HiddenWork(Exception):
+class HiddenWork(Portable):
     """A chunk of the main test was answered, and took too long. figures: its `Metered`."""
 
     def __init__(self, what: str, figures: tuple[float, ...]) -> None:

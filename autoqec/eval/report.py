@@ -12,6 +12,8 @@ import stim
 
 from autoqec import __version__
 from autoqec.decoders.baselines.registry import unavailable
+from autoqec.decoders.checkpoint_format import MAX_BYTES
+from autoqec.errors import AutoQECError
 from autoqec.eval import markdown
 from autoqec.eval.ablations import UNTRAINED
 from autoqec.eval.evaluation import Evaluation, at_order
@@ -32,6 +34,9 @@ from autoqec.eval.schema import (
 from autoqec.eval.verdict import judge
 from autoqec.eval.verification_state import VerificationState
 from autoqec.io import atomic
+from autoqec.io.hashing import sha256_bytes
+from autoqec.io.locks import locked
+from autoqec.io.untrusted_file import read_regular
 from autoqec.layout import RoundDir
 from autoqec.sandbox.tiers import Tier
 from autoqec.stats.intervals import paired_difference, wilson
@@ -129,9 +134,17 @@ def as_json(report: VerifyReport) -> str:
 
 
 def write(round_dir: Path, report: VerifyReport) -> None:
+    """Beside the checkpoint that was verified, and beside no other: a round may have been trained here in the meantime."""
     files = RoundDir(round_dir)
-    atomic.write_text(files.report_text, markdown.render(report))
-    atomic.write_text(files.report, as_json(report))
+    with locked(files.lock, wait=False):
+        if sha256_bytes(read_regular(files.checkpoint, limit=MAX_BYTES)) != report.checkpoint_sha256:
+            raise AutoQECError(
+                "is not the checkpoint that was verified, so no report is written",
+                where=str(files.checkpoint),
+                hint="verify the round again",
+            )
+        atomic.write_text(files.report_text, markdown.render(report))
+        atomic.write_text(files.report, as_json(report))
 
 
 def _ok(guards: Mapping[str, GuardResult], *names: str) -> bool:

@@ -19,7 +19,10 @@ def write_bytes(path: Path, data: bytes) -> None:
     _check_replaceable(path)
     crash_point(f"before writing {path.name}")
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
+    try:
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from None  # nobody knows the temporary name
     temporary = Path(name)
     try:
         with os.fdopen(handle, "wb") as file:

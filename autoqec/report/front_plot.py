@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from autoqec.errors import InputError, UnavailableError
+from autoqec.errors import UnavailableError
 from autoqec.eval.pareto import ParetoRow, front
+from autoqec.io import figures
 
 
 def plot_fronts(fronts: Mapping[str, Sequence[ParetoRow]], path: Path) -> None:
@@ -46,12 +47,7 @@ def plot_fronts(fronts: Mapping[str, Sequence[ParetoRow]], path: Path) -> None:
     axes.grid(visible=True, which="both", alpha=0.25)
     if axes.has_data():
         axes.legend(fontsize=8)
-    try:
-        figure.savefig(path, dpi=160)
-    except ValueError as error:  # an ending that matplotlib does not know
-        raise InputError(
-            str(error), where=str(path), hint="give a name that ends in .png, .svg or .pdf"
-        ) from None
+    figures.save(figure, path)
 
 
 def _staircase(rows: Sequence[ParetoRow]) -> list[tuple[float, float]]:

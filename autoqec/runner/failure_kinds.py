@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from autoqec.decoders.custom.errors import CustomCodeError
-from autoqec.errors import AutoQECError, UnavailableError
+from autoqec.errors import AutoQECError, Portable, UnavailableError
 from autoqec.runner.schema import Failure, FailureKind
 
 _BY_ERRNO: dict[int, FailureKind] = {
@@ -32,7 +32,7 @@ _BY_TEXT: tuple[tuple[re.Pattern[str], FailureKind], ...] = (
 )
 
 
-class RoundFailed(Exception):
+class RoundFailed(Portable):
     """Ends a round; its metrics record the failure."""
 
     def __init__(self, failure: Failure) -> None:

@@ -60,7 +60,7 @@ def run_round(
 
     Raises:
         RunnerCallPathError: `code_cwd` is set. Edited modules need a process that starts in their worktree.
-        InputError: the round's origin is given in part.
+        InputError: the round's origin is given in part, or the folder holds a verified round.
     """
     if config.code_cwd is not None and Path(config.code_cwd).resolve() != Path.cwd().resolve():
         raise RunnerCallPathError(
@@ -76,6 +76,7 @@ def run_round(
     with locked(files.lock) as lock:
         if (done := metrics_of_attempt(files, config.round_attempt_id)) is not None:
             return done
+        _check_unverified(files)
         files.checkpoint.unlink(missing_ok=True)
         atomic.write_text(files.config, yaml.safe_dump(config.predecoder_config, sort_keys=False))
         start = time.monotonic()
@@ -86,6 +87,16 @@ def run_round(
         write_metrics(files, metrics)
         atomic.write_text(files.manifest, json.dumps(_manifest(files, config, env), indent=2) + "\n")
     return metrics
+
+
+def _check_unverified(files: RoundDir) -> None:
+    """A verification report is about the checkpoint beside it, so that one is not replaced."""
+    if found := [path for path in (files.report, files.report_text) if os.path.lexists(path)]:
+        raise InputError(
+            "is about the checkpoint that is here, and another round would replace it",
+            where=str(found[0]),
+            hint="give another folder, or move the verification reports away",
+        )
 
 
 def refuse_round(config: RunnerConfig, error: AutoQECError, *, commit_sha: str | None = None) -> RoundMetrics:

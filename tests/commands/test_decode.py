@@ -163,3 +163,34 @@ def test_bad_input_is_one_error_and_no_file(files: Path, tmp_path: Path) -> None
             *[part for pair in {**good, "--decoder": "oracle"}.items() for part in pair], "--out", str(out)
         ).stderr
     )
+
+
+def test_a_pipe_of_the_shell_is_read_like_standard_input(files: Path) -> None:
+    words = f"decode --dem {files}/m.dem --in-format b8 --decoder pymatching --out -"
+    program = f"{sys.executable} -m autoqec {words}"
+    outs = [
+        subprocess.run(["bash", "-c", line], capture_output=True, check=True, env=os.environ).stdout
+        for line in (f"{program} --in <(cat {files}/shots.b8)", f"{program} --in - < {files}/shots.b8")
+    ]
+    assert outs[0] == outs[1]
+    assert outs[0].count(b"\n") == SHOTS
+
+
+def test_a_circuit_in_the_place_of_its_error_model_is_named(files: Path, tmp_path: Path) -> None:
+    done = autoqec(
+        "--dem",
+        str(files / "c.stim"),
+        "--in",
+        str(files / "shots.b8"),
+        "--decoder",
+        "pymatching",
+        "--out",
+        "-",
+    )
+    assert done.returncode == 2
+    assert b"is a Stim circuit" in done.stderr
+    (hint,) = (line for line in done.stderr.decode().splitlines() if "hint:" in line)
+    command = hint.split("`")[1].split()
+    paths = {"circuit.stim": str(files / "c.stim"), "model.dem": str(tmp_path / "model.dem")}
+    subprocess.run([*STIM, *(paths.get(word, word) for word in command[1:])], check=True)
+    assert stim.DetectorErrorModel.from_file(tmp_path / "model.dem").num_detectors == 24

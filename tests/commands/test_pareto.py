@@ -136,7 +136,7 @@ def test_errors_say_what_is_missing(runs: tuple[Path, Path], tmp_path: Path) -> 
         ([tmp_path / "nowhere"], "is not a folder"),
         ([runs[0], "--compare"], "one run cannot be compared"),
         ([runs[0], "--plot", tmp_path / "no" / "front.png"], "does not exist"),
-        ([runs[0], "--plot", tmp_path / "front.xyz"], "not supported"),
+        ([runs[0], "--plot", tmp_path / "front.xyz"], "ends in .png"),
     ):
         done = _pareto(*arguments)
         assert done.exit_code == 2

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from written_reports import enter_report
 
-from autoqec.errors import InputError
-from autoqec.eval.report import as_json
+from autoqec.errors import AutoQECError, InputError
+from autoqec.eval.report import as_json, write
 from autoqec.eval.report_store import written_report
 from autoqec.eval.schema import CostCensus, VerifyReport
 from autoqec.io.hashing import sha256_bytes
@@ -106,3 +106,11 @@ def test_without_a_report_the_round_is_to_be_verified_first(folder: Path, home: 
     (folder / "verification_report.json").unlink()
     with pytest.raises(InputError, match="verify the round first"):
         written_report(folder, home=home)
+
+
+def test_no_report_is_written_beside_another_checkpoint(tmp_path: Path) -> None:
+    """A round may be trained in the folder while the one before it is verified."""
+    (tmp_path / "checkpoint.pt").write_bytes(b"other weights")
+    with pytest.raises(AutoQECError, match="is not the checkpoint that was verified"):
+        write(tmp_path, REPORT)
+    assert not list(tmp_path.glob("verification_report*"))

@@ -19,7 +19,7 @@ from autoqec.decoders.compiler import compile_predecoder
 from autoqec.decoders.dsl_schema import PredecoderDSL
 from autoqec.envs.environment import Environment
 from autoqec.envs.load import load_env
-from autoqec.errors import AutoQECError, RunnerCallPathError
+from autoqec.errors import AutoQECError, InputError, RunnerCallPathError
 from autoqec.io.locks import locked
 from autoqec.layout import RoundDir
 from autoqec.runner.data import FaultSampler
@@ -209,6 +209,16 @@ def test_an_attempt_that_was_trained_is_not_trained_again(tmp_path) -> None:
     assert run_round(wanted, small_env()) == first  # to the clock
     other = run_round(wanted.model_copy(update={"round_attempt_id": "b"}), small_env())
     assert other.eval_wallclock_s != first.eval_wallclock_s
+
+
+@pytest.mark.parametrize("report", ["verification_report.json", "verification_report.md"])
+def test_the_checkpoint_beside_a_verification_report_is_not_replaced(tmp_path, report) -> None:
+    for name in ("checkpoint.pt", report):
+        (tmp_path / name).write_text(f"this is {name}")
+    with pytest.raises(InputError, match="another round would replace it"):
+        run_round(config(tmp_path), small_env())
+    left = {path.name: path.read_text() for path in tmp_path.iterdir() if not path.name.startswith(".")}
+    assert left == {name: f"this is {name}" for name in ("checkpoint.pt", report)}
 
 
 def test_baselines_stand_beside_the_round_on_its_shots(tmp_path) -> None:

@@ -26,6 +26,7 @@ from autoqec.agents.backends.metering import Admitted, Meter, Reader
 from autoqec.agents.backends.vendors import Refused, Vendor
 from autoqec.agents.failures import RoleFailure
 from autoqec.agents.prices import Prices
+from autoqec.errors import Portable
 
 _LARGEST = 64 << 20
 _CONNECT_S = 30.0
@@ -135,7 +136,7 @@ class _Gateway(ThreadingTCPServer):
         """A program that hangs up prints nothing on the user's terminal."""
 
 
-class _Error(Exception):
+class _Error(Portable):
     """What the program is answered instead of the vendor's response."""
 
     def __init__(self, status: int, what: str) -> None:
