@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -40,6 +41,7 @@ def command(run_dirs: tuple[Path, ...], compare: bool, plot_path: Path | None, a
     round. Exit code 1 if there are others: they are named, and stand in no table, plot or hypervolume.
     """
     from autoqec.runs.backing import backed_front
+    from autoqec.runs.headline import classical_points
     from autoqec.stats.pareto import REFERENCE
 
     if compare and len(run_dirs) < 2:
@@ -55,7 +57,8 @@ def command(run_dirs: tuple[Path, ...], compare: bool, plot_path: Path | None, a
         from autoqec.report.front_plot import plot_fronts
 
         shown = {name: archive.front + archive.within_noise for name, archive in archives.items()}
-        plot_fronts(shown, plot_path)
+        reports = [report for found in fronts.values() for report in found.reports.values()]
+        plot_fronts(shown, plot_path, classical_points(reports))
     comparison = _compare(archives) if compare else None
     if as_json:
         found: dict[str, Any] = {
@@ -71,8 +74,8 @@ def command(run_dirs: tuple[Path, ...], compare: bool, plot_path: Path | None, a
     if comparison is not None:
         _print_comparison(comparison)
     else:
-        for name, archive in archives.items():
-            _print_front(name, archive)
+        for name, backed in fronts.items():
+            _print_front(name, backed)
     click.echo(
         f"Hypervolume in LER x decades^2, from {REFERENCE.flops_per_syndrome:.0e} FLOPs "
         f"and {REFERENCE.n_params:.0e} parameters."
@@ -125,6 +128,8 @@ def _check_environment(run_dirs: Sequence[Path]) -> None:
 
 def _summary(name: str, found: BackedFront) -> dict[str, Any]:
     from autoqec.eval.pareto import hypervolume, hypervolume_by_round
+    from autoqec.runs.front import verification_of
+    from autoqec.runs.headline import classical_points
 
     archive = found.archive
     return {
@@ -133,6 +138,10 @@ def _summary(name: str, found: BackedFront) -> dict[str, Any]:
         "not_backed": [each.to_dict() for each in found.unbacked],
         "lost": list(found.lost),
         "front": [{**row.model_dump(mode="json"), "backed": True} for row in archive.front],
+        "headlines": {
+            str(row.round): verification_of(found.reports[row.round], None) for row in archive.front
+        },
+        "classical": [asdict(point) for point in classical_points(found.reports.values())],
         "within_noise": [{**row.model_dump(mode="json"), "backed": True} for row in archive.within_noise],
         "dominated": len(archive.dominated),
         "hypervolume": hypervolume(archive.front),
@@ -167,9 +176,10 @@ def _compare(archives: dict[str, Archive]) -> dict[str, Any]:
     }
 
 
-def _print_front(name: str, archive: Archive) -> None:
+def _print_front(name: str, backed: BackedFront) -> None:
     from autoqec.eval.pareto import hypervolume_by_round
 
+    archive = backed.archive
     if not archive.front:
         click.echo(f"{name}: the front is empty: no round was verified here\n")
         return
@@ -178,8 +188,27 @@ def _print_front(name: str, archive: Archive) -> None:
         _print_rows("Dominated, within the noise of the front", archive.within_noise)
     if archive.dominated:
         click.echo(f"{len(archive.dominated)} more verified, and clearly dominated")
+    _print_headlines(backed)
     trail = ", ".join(f"{last}: {value:.4g}" for last, value in hypervolume_by_round(archive.rows))
     click.echo(f"Hypervolume after round {trail}\n")
+
+
+def _print_headlines(backed: BackedFront) -> None:
+    """What stands beside each gain, and the classical decoders as points."""
+    from autoqec.runs import headline
+
+    rows: list[tuple[object, ...]] = [
+        (f"round {row.round}", *headline.of_report(backed.reports[row.round])) for row in backed.archive.front
+    ]
+    print_table(
+        "LER of the other decoder over that of the predecoder, on the same shots",
+        ("", *headline.COLUMNS),
+        rows,
+        least=(4,),
+    )
+    for point in headline.classical_points(backed.reports.values()):
+        time = "" if point.us_per_shot is None else f", {point.us_per_shot:.3g} us/shot"
+        click.echo(f"{point.name}: gain {point.gain:.4g} over the plain backend on {point.shots} shots{time}")
 
 
 def _print_rows(title: str, rows: Sequence[ParetoRow]) -> None:

@@ -48,6 +48,7 @@ def _print(review: Review) -> None:
     _print_rounds(review)
     _print_families(review)
     _print_overfitting(review)
+    _print_headlines(review)
     _print_best(review)
     streak, spent = review.streak, review.budget
     last = f"round {streak.last_improvement}" if streak.last_improvement is not None else "none"
@@ -152,6 +153,20 @@ def _print_overfitting(review: Review) -> None:
                 for each in review.overfitting.rounds
             ],
         )
+        click.echo("")
+
+
+def _print_headlines(review: Review) -> None:
+    from autoqec.runs import headline
+
+    rows = [
+        (one.number, *headline.of_report(one.report))
+        for one in review.run.rounds
+        if one.report is not None and one.report.verdict == "VERIFIED"
+    ]
+    if rows:
+        title = "Verified: LER of the other decoder over that of the predecoder, on the same shots"
+        print_table(title, ("round", *headline.COLUMNS), rows, least=(4,))
         click.echo("")
 
 

@@ -256,6 +256,7 @@ def _print_event(what: str, facts: dict[str, Any]) -> None:
 
 
 def _print(found: dict[str, Any], research: ResearchRun) -> None:
+    from autoqec.runs import headline
     from autoqec.stats.target import Target
 
     files = research.run.files
@@ -267,20 +268,19 @@ def _print(found: dict[str, Any], research: ResearchRun) -> None:
         click.echo(f"Stopped: {found['stopped']}")
     if found["front"]:
         print_table(
-            "Verified Pareto front",
-            ("round", "LER ratio", "delta", "interval", "MFLOP", "parameters", "target"),
+            "Verified Pareto front: LER of the other over that of the predecoder, on shots that selected nothing",
+            ("round", *headline.COLUMNS, "MFLOP", "parameters", "target"),
             [
                 (
                     member["round"],
-                    "-" if member["ratio"] is None else f"{member['ratio']:.3f}",
-                    member["delta_vs_baseline_holdout"],
-                    "{:.3g} .. {:.3g}".format(*member["delta_ci"]),
+                    *headline.of_verification(member["verification"]),
                     f"{member['flops_per_syndrome'] / 1e6:.3g}",
                     member["n_params"],
                     member["target"]["reached"] if member["target"] else None,
                 )
                 for member in found["front"]
             ],
+            least=(7, 4, 6),
         )
         if (target := found["front"][0]["target"]) is not None:
             click.echo(f"Target: {Target.model_validate(target).text} (round {found['front'][0]['round']})")

@@ -8,13 +8,16 @@ from pathlib import Path
 from autoqec.errors import UnavailableError
 from autoqec.eval.pareto import ParetoRow, front
 from autoqec.io import figures
+from autoqec.runs.headline import ClassicalPoint
 
 
-def plot_fronts(fronts: Mapping[str, Sequence[ParetoRow]], path: Path) -> None:
+def plot_fronts(
+    fronts: Mapping[str, Sequence[ParetoRow]], path: Path, classical: Sequence[ClassicalPoint] = ()
+) -> None:
     """Delta with its interval over FLOPs, one colour per run; markers grow with the decades of parameters.
 
     fronts: members, and rounds within the noise of them, which get a hollow marker. The steps are the best
-    delta up to that many FLOPs. The format follows the file's ending.
+    delta up to that many FLOPs. classical: decoders without a network, which stand at the left edge. The format follows the file's ending.
     """
     try:
         from matplotlib.figure import Figure
@@ -43,6 +46,12 @@ def plot_fronts(fronts: Mapping[str, Sequence[ParetoRow]], path: Path) -> None:
         if rows:
             flops, best_delta = zip(*_staircase(rows), strict=True)
             axes.step(flops, best_delta, where="post", color=colour, linewidth=1.0, alpha=0.6, label=name)
+    for point in classical:
+        axes.axhline(point.gain, color="0.4", linewidth=0.8, linestyle=":")
+        axes.plot([0.0], [point.gain], "D", color="0.4", markersize=4, transform=axes.get_yaxis_transform())
+        axes.annotate(
+            point.name, (0.02, point.gain), xycoords=axes.get_yaxis_transform(), fontsize=7, va="bottom"
+        )
     axes.set(xscale="log", xlabel="FLOPs per syndrome", ylabel="gain over the baseline, LER per shot")
     axes.grid(visible=True, which="both", alpha=0.25)
     if axes.has_data():

@@ -8,7 +8,7 @@ such reports here: this verifier's ledger does not know them.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -40,12 +40,13 @@ class Unbacked:
 
 @dataclass(frozen=True)
 class BackedFront:
-    """archive: the rows that are backed, and the front among them. lost: rounds that are VERIFIED, by an authentic report and in
+    """archive: the rows that are backed, and the front among them. reports: behind them, by round. lost: rounds that are VERIFIED, by an authentic report and in
     history, and stand in no file of the front although no other row is the same predecoder."""
 
     archive: Archive
     unbacked: tuple[Unbacked, ...] = ()
     lost: tuple[int, ...] = ()
+    reports: Mapping[int, VerifyReport] = field(default_factory=dict)
 
     @property
     def is_whole(self) -> bool:
@@ -76,12 +77,13 @@ def backed_front(run_dir: str | Path, *, home: Path | None = None) -> BackedFron
     rows = stored_rows(run_dir)
     origins = _origins(files) if rows or files.history.exists() else {}
     good, bad = [], []
+    reports: dict[int, VerifyReport] = {}
     for row in rows:
-        reason = why_unbacked(files, row, origins.get(row.round, ()), home=home)
-        if reason is None:
+        try:
+            reports[row.round] = _report_of(files, row, origins.get(row.round, ()), home=home)
             good.append(row)
-        else:
-            bad.append(Unbacked(row, reason))
+        except AutoQECError as error:
+            bad.append(Unbacked(row, error.what))
     known = {identity for row in rows for identity in row.identities()}
     lost = [
         number
@@ -90,24 +92,21 @@ def backed_front(run_dir: str | Path, *, home: Path | None = None) -> BackedFron
         and number not in {row.round for row in good}
         and _is_lost(files, found[0], known, home)
     ]
-    return BackedFront(archive_of(good), tuple(bad), tuple(lost))
+    return BackedFront(archive_of(good), tuple(bad), tuple(lost), reports)
 
 
-def why_unbacked(
+def _report_of(
     files: RunDir, row: ParetoRow, origins: Sequence[Origin], *, home: Path | None
-) -> str | None:
-    """None for a row that is backed. origins: what history and journals say of its round."""
+) -> VerifyReport:
+    """The report that gives this very row; an error says why there is none. origins: what history and journals say of its round."""
     if len(origins) != 1:
-        return "is not in the history" if not origins else "is in the history twice"
-    try:
-        report = report_behind(files, origins[0], home=home)
-        made = front_row(report, origins[0], row.config_sha256).among(row.intervals_over or 1)
-    except AutoQECError as error:
-        return error.what
+        raise InputError("is not in the history" if not origins else "is in the history twice")
+    report = report_behind(files, origins[0], home=home)
+    made = front_row(report, origins[0], row.config_sha256).among(row.intervals_over or 1)
     if made != row:
         names = [name for name in ParetoRow.model_fields if getattr(made, name) != getattr(row, name)]
-        return f"is not what its report says: {', '.join(names)}"
-    return None
+        raise InputError(f"is not what its report says: {', '.join(names)}")
+    return report
 
 
 def report_behind(files: RunDir, origin: Origin, *, home: Path | None = None) -> VerifyReport:

@@ -21,6 +21,7 @@ def results(run: Run, plan: Plan) -> dict[str, Any]:
         row = by_round.get(member["round"], {})  # none yet, of a round that was killed on its way to history
         verified = row.get("verification") or {}
         member["ratio"], member["target"] = verified.get("ratio"), verified.get("target")
+        member["verification"] = verified
     verdicts = Counter(str(row.get("verdict") or row["status"]) for row in rows)
     return {
         "run_id": run.run_id,

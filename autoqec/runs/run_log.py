@@ -14,6 +14,7 @@ from autoqec.agents.fences import one_line
 from autoqec.agents.graph_text import gain, parents
 from autoqec.eval.pareto import ParetoRow, read_archive
 from autoqec.io import atomic
+from autoqec.runs import headline
 from autoqec.runs.history import seconds_of
 from autoqec.runs.plan import Plan
 from autoqec.runs.run import Run
@@ -68,7 +69,9 @@ def _log(run: Run, plan: Plan, context: RoundContext) -> Iterator[str]:
         yield from _entry(row)
     yield "## Front\n"
     archive = read_archive(run.files.path)
-    yield from map(_member, archive.front)
+    verified = {row.get("round"): row.get("verification") or {} for row in context.history}
+    for member in archive.front:
+        yield f"{_member(member)}; {headline.sentence(verified.get(member.round, {}))}".rstrip("; ")
     if not archive.front:
         yield "No verified round yet."
     if archive.within_noise:
@@ -112,8 +115,9 @@ def _entry(row: Row) -> Iterator[str]:
     if row.get("verify_error"):
         yield f"- Not verified: {one_line(str(row['verify_error']), 400)}"
     if verified := row.get("verification"):
-        ratio = "" if verified.get("ratio") is None else f", ratio {verified['ratio']:.3f}"
-        yield f"- Verifier: {row['verdict']}{ratio} on {verified.get('shots')} shots. {one_line(str(verified.get('notes')), 400)}"
+        yield f"- Verifier: {row['verdict']} on {verified.get('shots')} shots. {one_line(str(verified.get('notes')), 400)}"
+        if told := headline.sentence(verified):
+            yield f"- Headline: {told}"
         if verified.get("target"):
             yield f"- Target on fresh shots: {one_line(Target.model_validate(verified['target']).text, 300)}"
         if verified.get("front_reason"):
