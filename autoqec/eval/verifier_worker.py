@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from autoqec.decoders.answers import AnswerDecoder, Kind
-from autoqec.decoders.backends import backend_entry, make_backend
+from autoqec.decoders.backends import Backend, backend_entry, make_backend
 from autoqec.decoders.baselines.registry import DecoderChoice
 from autoqec.decoders.protocol import Decoder
 from autoqec.envs.environment import Environment
@@ -125,7 +125,10 @@ class VerifierWorker:
             self._decoders[key] = choice.build(self.setup.problems[problem])
         return self._decoders[key]
 
-    def backend(self, problem: str, order: int = 0) -> AnswerDecoder:
+    def backend(self, problem: str) -> Backend:
+        return self.answered(problem).backend
+
+    def answered(self, problem: str, order: int = 0) -> AnswerDecoder:
         key = (problem, order)
         if key not in self._backends:
             backend = make_backend(self.setup.problems[problem], self.setup.backend, order)
@@ -270,7 +273,7 @@ class VerifierWorker:
         if not answers.valid.any():  # all of them fail, whatever is predicted
             n_observables = self.setup.problems[problem].n_observables
             return np.zeros((len(detectors), width(n_observables)), dtype=np.uint8)
-        return self.backend(problem, order).predict(answers.kind, answers.raw, detectors)
+        return self.answered(problem, order).predict(answers.kind, answers.raw, detectors)
 
 
 def timed(worker: ModelWorker, held: HeldModel, detectors: U8) -> tuple[npt.NDArray[Any], float]:

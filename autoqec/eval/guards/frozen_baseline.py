@@ -51,7 +51,7 @@ class Check:
     def run(self, verifier: VerifierWorker) -> Checked:
         problem = verifier.setup.problems[self.where.problem]
         shots = self.where.read(verifier, 0, self.shots)
-        backend = verifier.backend(self.where.problem).backend
+        backend = verifier.backend(self.where.problem)
         rate = unpack(shots.detectors, problem.n_checks).mean(axis=0)
         model = predicted_rates(problem)
         sigma = np.abs(rate - model) / np.sqrt(np.maximum(model * (1 - model), 1e-12) / self.shots)
