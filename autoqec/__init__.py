@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from autoqec.finds.predecoder import Predecoder, load_predecoder
     from autoqec.finds.sinter_adapter import sinter_decoders
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _HOMES = {
     "AutoQECError": "errors",

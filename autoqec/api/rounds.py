@@ -25,14 +25,16 @@ from autoqec.runner.supervise import run_round
 
 @dataclass(frozen=True)
 class Round:
-    """A round that was trained. path: its folder. metrics: what `metrics.json` there holds, on validation shots."""
+    """A round that was trained. path: its folder. metrics: what `metrics.json` there holds, on validation shots. env: what it was
+    trained on."""
 
     path: Path
     metrics: RoundMetrics
+    env: Environment
 
     def predecoder(self, **options: Any) -> Predecoder:
         """Its predecoder as a decoder; options as of `load_predecoder`."""
-        return load_predecoder(self.path, **options)
+        return load_predecoder(self.path, **{"env": self.env, **options})
 
 
 def train(
@@ -83,7 +85,7 @@ def train(
     metrics = run_round(runner, env, safety, show_progress=show_progress)
     if metrics.status != "ok":
         raise AutoQECError(f"{metrics.status}: {metrics.status_reason}", where=runner.round_dir)
-    return Round(Path(runner.round_dir), metrics)
+    return Round(Path(runner.round_dir), metrics, env)
 
 
 def _config(given: str | Path | Mapping[str, Any] | PredecoderDSL) -> PredecoderDSL:
@@ -106,7 +108,7 @@ def verify(
     """
     path = round_dir.path if isinstance(round_dir, Round) else Path(round_dir)
     if env is None:
-        env = env_of_checkpoint(path)
+        env = round_dir.env if isinstance(round_dir, Round) else env_of_checkpoint(path)
     return verify_round(
         path, env if isinstance(env, Environment) else load_env(env), VerifyOptions(**options)
     )
