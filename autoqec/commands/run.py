@@ -11,7 +11,7 @@ import click
 
 from autoqec.commands.options import Count, Number
 from autoqec.commands.output import print_json, print_result, print_table
-from autoqec.commands.progress import tasks_progress
+from autoqec.commands.run_display import RunDisplay
 from autoqec.errors import InputError
 
 if TYPE_CHECKING:
@@ -87,8 +87,8 @@ def command(env_yaml: str, as_json: bool, dry_run: bool, resume: str | None, **o
     run_id = research.run.run_id
     click.echo(f"Run {run_id}: {research.run.files.path}", err=True)
     try:
-        with tasks_progress() as progress:
-            outcome = Loop(research, adapter, event=_print_event, progress=progress).run()
+        with RunDisplay() as display:
+            outcome = Loop(research, adapter, event=display.event, progress=display.progress).run()
     except KeyboardInterrupt:
         click.echo(f"\nStopped. Resume with: autoqec run {env_yaml} --resume {run_id}", err=True)
         sys.exit(INTERRUPTED)
@@ -217,42 +217,6 @@ def _dry_run(env_yaml: str, resume: str | None, options: dict[str, Any], as_json
         return
     for name, value in found.items():
         click.echo(f"{name}: {value}")
-
-
-def _print_event(what: str, facts: dict[str, Any]) -> None:
-    """One line for what a watcher wants to know, on stderr."""
-    from autoqec.agents.fences import one_line
-    from autoqec.agents.graph_text import gain
-
-    if what == "in order":
-        for kind, target in facts["actions"]:
-            click.echo(f"repaired: {kind.replace('_', ' ')} {target}", err=True)
-        for line in facts["in_flight"]:
-            click.echo(f"resuming: {line}", err=True)
-    elif what == "round":
-        click.echo(f"Round {facts['round']} (of {facts['planned']} planned)", err=True)
-    elif what == "proposed":
-        click.echo(f"  {one_line(facts['hypothesis'], 200)}", err=True)
-    elif what == "trained":
-        result = (
-            gain(facts)
-            if facts["status"] == "ok"
-            else f"{facts['status']}: {one_line(str(facts['status_reason']), 200)}"
-        )
-        over = "; over budget" if facts.get("over_budget") else ""
-        click.echo(f"  trained {facts['train_wallclock_s']:.0f} s: {result}{over}", err=True)
-    elif what == "verifying":
-        click.echo("  verifying on fresh shots", err=True)
-    elif what == "recorded":
-        ratio = (facts.get("verification") or {}).get("ratio")
-        ratio_text = f", ratio {ratio:.3f} on fresh shots" if ratio else ""
-        reason = (
-            "" if facts["status"] == "ok" else f": {one_line(str(facts.get('status_reason') or ''), 200)}"
-        )
-        click.echo(
-            f"  {facts.get('verdict') or facts['status'] + reason}{ratio_text}; front: {facts['front']}",
-            err=True,
-        )
 
 
 def _print(found: dict[str, Any], research: ResearchRun) -> None:

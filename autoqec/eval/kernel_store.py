@@ -12,7 +12,7 @@ import os
 import platform
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -31,6 +31,8 @@ from autoqec.layout import KernelDir
 from autoqec.sandbox.installed import installed_root
 from autoqec.sandbox.kernel_cache import KERNELS, fingerprint
 
+COMPILING = "compiling kernels"
+"""What a watcher is told."""
 _PURPOSE = "compiled kernels"
 _SEAL = "seal.json"
 _MAX_FILE = 64 << 20
@@ -48,15 +50,20 @@ class KernelStore:
         return Secret.of(self.files.secret)
 
     @contextmanager
-    def opened(self) -> Iterator[Path]:
+    def opened(self, progress: Callable[[str, int, int], None] | None = None) -> Iterator[Path]:
         """A copy to work with, as numba's cache folder, for the time being. New kernels that are in it at the end are kept.
 
         The first use on a machine compiles those that predecoders run on. A failure only costs the time it would have saved.
+        progress: called with (what, 0 or 1, 1) before and after.
         """
         with scratch_folder("kernels") as folder:
             if not (known := self._copy(folder)):
+                if progress is not None:
+                    progress(COMPILING, 0, 1)
                 _warm(folder)
                 self.keep(folder)
+                if progress is not None:
+                    progress(COMPILING, 1, 1)
                 known = _files(folder)
             try:
                 yield folder

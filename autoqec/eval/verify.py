@@ -78,7 +78,7 @@ class _Verification:
     def run(self, round_dirs: Sequence[Path]) -> list[VerifyReport]:
         self._check(round_dirs)
         with ExitStack() as stack:
-            kernels = stack.enter_context(KernelStore().opened())
+            kernels = stack.enter_context(KernelStore().opened(self.options.progress))
             subjects = [
                 read_subject(path, self.env, self.tier, self.home, self.options.repo, kernels)
                 for path in round_dirs

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -58,10 +59,16 @@ class Start:
     remark: str | None = None
 
 
-def ready(code: Code, env: Environment, dsl: PredecoderDSL) -> None:
-    """Has this package compile what such rounds run, once on a machine: a confined round cannot keep what it compiles."""
+def ready(
+    code: Code, env: Environment, dsl: PredecoderDSL, *, compiling: Callable[[], None] | None = None
+) -> None:
+    """Has this package compile what such rounds run, once on a machine: a confined round cannot keep what it compiles.
+
+    compiling: called first, if that is due.
+    """
     if not code.is_own:
-        ensure_compiled("autoqec.runner.warm", env.spec.classical_backend, json.dumps(kind_of(dsl)))
+        words = (env.spec.classical_backend, json.dumps(kind_of(dsl)))
+        ensure_compiled("autoqec.runner.warm", *words, begun=compiling)
 
 
 def confined(command: list[str], code: Code, env: Environment, files: RoundDir, scratch: Path) -> Start:

@@ -11,7 +11,7 @@ from typing import Any
 from uuid import NAMESPACE_OID, uuid5
 
 from autoqec.agents.answers import wire_schema
-from autoqec.agents.context import analyst_context, ideator_context
+from autoqec.agents.context import analyst_context, ideator_context, orchestrator_summary
 from autoqec.agents.llm_proposer import coded, coder_message, proposed
 from autoqec.agents.machine_state import machine_state
 from autoqec.agents.prompts import Role, role_prompt
@@ -43,8 +43,15 @@ def begin(research: ResearchRun) -> Json:
         "rounds_done": research.now.rounds_done(),
         "in_flight": [_where(experiment) for experiment in Experiment.in_flight(run)],
         "reconciled": [list(action) for action in report.actions],
-        "summary": run.files.summary.read_text(),
+        "summary": _summary(research),
     }
+
+
+def _summary(research: ResearchRun) -> str:
+    """Where the run stands, for a chat without memory: what others wrote is fenced."""
+    now = research.now.context()
+    paid = [row["cost_usd"] for row in now.history if row.get("cost_usd") is not None]
+    return orchestrator_summary(now, money={"spent_usd": round(sum(paid), 6)} if paid else None)
 
 
 def context(research: ResearchRun, role: Role, number: int | None) -> Json:

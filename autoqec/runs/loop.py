@@ -83,7 +83,8 @@ class Loop:
             self._code(experiment)
         if not experiment.is_over:
             crash_point("before training")
-            experiment.train(self.research.runner())
+            facts = {"round": number, "round_dir": str(experiment.files.path)}
+            experiment.train(self.research.runner(lambda stage: self._event(stage, facts)))
             self._event("trained", {"round": number, **experiment.row})
             context = self.research.now.context(number)
             experiment.analyse(lambda row: self.proposer.analyse(context, row, experiment.files))

@@ -135,14 +135,17 @@ class ResearchRun:
             )
         )
 
-    def runner(self) -> Runner:
-        return self._runner or self.subprocess_runner()
+    def runner(self, stage: Callable[[str], None] | None = None) -> Runner:
+        """stage: called with `compiling` and `training` as they begin."""
+        return self._runner or self.subprocess_runner(stage)
 
-    def subprocess_runner(self) -> SubprocessRunner:
+    def subprocess_runner(self, stage: Callable[[str], None] | None = None) -> SubprocessRunner:
         """`run-round` in the round's worktree, for as long as the plan and its budget allow."""
         left = self.now.seconds_left()
         limit = self.plan.round_s if left is None else max(60.0, min(self.plan.round_s, left))
-        return SubprocessRunner(wall_clock_s=limit, memory_gb=self.plan.memory_gb)
+        return SubprocessRunner(
+            wall_clock_s=limit, memory_gb=self.plan.memory_gb, stage=stage or (lambda _what: None)
+        )
 
     def verifier(self, progress: Progress | None = None) -> Verifier | None:
         """None for a smoke run, which verifies nothing."""

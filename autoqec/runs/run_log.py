@@ -9,7 +9,6 @@ import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from autoqec.agents.context import orchestrator_summary
 from autoqec.agents.fences import one_line
 from autoqec.agents.graph_text import gain, parents
 from autoqec.eval.pareto import ParetoRow, read_archive
@@ -18,6 +17,7 @@ from autoqec.runs import headline
 from autoqec.runs.history import seconds_of
 from autoqec.runs.plan import Plan
 from autoqec.runs.run import Run
+from autoqec.runs.summary import summary_page
 from autoqec.search.proposal import RoundContext, Row, short_name
 from autoqec.stats.pareto import non_dominated
 from autoqec.stats.target import Target
@@ -30,7 +30,7 @@ def publish(run: Run, plan: Plan, context: RoundContext) -> None:
 
 def pages(run: Run, plan: Plan, context: RoundContext) -> dict[Path, str]:
     """The text of each file: a function of plan, history and front."""
-    summary = orchestrator_summary(context, money=_money(context.history)) + "\n"
+    summary = summary_page(run, plan, context)
     if plan.is_smoke:
         front = json.dumps(candidates(context.history), indent=2, allow_nan=False)
         return {run.files.summary: summary, run.files.candidate_pareto: front + "\n"}
@@ -125,8 +125,3 @@ def _entry(row: Row) -> Iterator[str]:
             yield f"- Front: {entered}; {one_line(str(verified['front_reason']), 200)}"
     paid = "" if row.get("cost_usd") is None else f", ${row['cost_usd']:.4f}"
     yield f"- Took {seconds_of(row):.0f} s{paid}\n"
-
-
-def _money(rows: Sequence[Row]) -> dict[str, float] | None:
-    paid = [row["cost_usd"] for row in rows if row.get("cost_usd") is not None]
-    return {"spent_usd": round(sum(paid), 6)} if paid else None

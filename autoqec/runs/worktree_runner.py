@@ -36,19 +36,22 @@ Runner = Callable[[RunnerConfig], RoundMetrics]
 class SubprocessRunner:
     """wall_clock_s: of training and validation; `grace_s` later the whole process tree is killed from outside.
 
-    variables: environment variables that the round's process gets besides.
+    variables: environment variables that the round's process gets besides. stage: called with what begins:
+    `compiling`, if that is due, then `training`.
     """
 
     wall_clock_s: float = 1800.0
     memory_gb: float | None = None
     grace_s: float = 60.0
     variables: Mapping[str, str] = field(default_factory=dict)
+    stage: Callable[[str], None] = lambda _what: None
 
     def __call__(self, config: RunnerConfig) -> RoundMetrics:
         worktree = Path(config.code_cwd or "")
         name = parse_branch(config.branch or "")
         files = RoundDir(config.round_dir)
         self._ready(config)
+        self.stage("training")
         with scratch_folder("run") as scratch:  # a round that is killed cannot tidy up
             ended = processes.run(
                 self.command(config),
@@ -83,7 +86,8 @@ class SubprocessRunner:
         """Compiles, if that is due, before the round's time begins."""
         with contextlib.suppress(AutoQECError):  # the round says what is wrong
             dsl = validate_model(config.predecoder_config, PredecoderDSL, where="config")
-            ready(code_of(config, dsl), load_env(config.env_yaml_path or config.env_name), dsl)
+            env = load_env(config.env_yaml_path or config.env_name)
+            ready(code_of(config, dsl), env, dsl, compiling=lambda: self.stage("compiling"))
 
     def command(self, config: RunnerConfig) -> list[str]:
         """The command line of a round; it starts in the worktree and, by -P, imports nothing from there."""

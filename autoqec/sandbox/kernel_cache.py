@@ -12,7 +12,7 @@ import platform
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from autoqec import layout
@@ -25,10 +25,12 @@ KERNELS = Path("autoqec", "decoders", "backends", "_kernels")
 _WARM_S = 600.0
 
 
-def ensure_compiled(warm: str = "autoqec.sandbox.warm", *words: str) -> None:
+def ensure_compiled(
+    warm: str = "autoqec.sandbox.warm", *words: str, begun: Callable[[], None] | None = None
+) -> None:
     """Has this package's kernels compiled, once per version of them. A failure only costs the time it would have saved.
 
-    warm: the module, run with `words`, that uses them.
+    warm: the module, run with `words`, that uses them. begun: called first, if there is anything to compile.
     """
     import numba
 
@@ -39,6 +41,8 @@ def ensure_compiled(warm: str = "autoqec.sandbox.warm", *words: str) -> None:
         return
     with locked(marker.with_suffix(".lock")):
         if not marker.exists():
+            if begun is not None:
+                begun()
             done = subprocess.run(
                 [sys.executable, "-P", "-m", warm, *words],
                 capture_output=True,

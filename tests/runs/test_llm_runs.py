@@ -485,4 +485,6 @@ def test_hostile_text_changes_nothing_but_the_data_it_stands_in(tmp_path: Path, 
     assert all(sorted(row) == sorted(first) for row in (shouted, last))
     assert "\x1b" not in done.log + done.stderr + done.files.summary.read_text()
     assert not any(path.name == "x" for path in done.workspace.rglob("x"))
-    assert outside_fences(done.files.summary.read_text()).count("#") == 3
+    headings = [line for line in done.files.summary.read_text().splitlines() if line.lstrip().startswith("#")]
+    assert len(headings) == 5
+    assert done.files.summary.read_text().count("```") == 4
