@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from autoqec.commands.options import Count, Number, OutFile, PlotFile
-from autoqec.commands.output import print_json, print_table
+from autoqec.commands.output import print_json, print_table, print_warnings
 from autoqec.commands.progress import shots_progress
 
 EXIT_INTERRUPTED = 130
@@ -59,6 +59,7 @@ def command(
     from autoqec.io import atomic
 
     environment = load_env(env)
+    print_warnings(environment)
     spec = environment.spec
     plain = plain_backend(environment)
     names = decoders.split(",") if decoders else spec.baseline_decoders

@@ -178,7 +178,14 @@ def test_a_pipe_of_the_shell_is_read_like_standard_input(files: Path) -> None:
 
 def test_a_circuit_in_the_place_of_its_error_model_is_named(files: Path, tmp_path: Path) -> None:
     done = autoqec(
-        "--dem", str(files / "c.stim"), "--in", str(files / "shots.b8"), "--decoder", "pymatching", "--out", "-"
+        "--dem",
+        str(files / "c.stim"),
+        "--in",
+        str(files / "shots.b8"),
+        "--decoder",
+        "pymatching",
+        "--out",
+        "-",
     )
     assert done.returncode == 2
     assert b"is a Stim circuit" in done.stderr
