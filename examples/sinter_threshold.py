@@ -19,14 +19,18 @@ def main() -> None:
     finds, tasks = {}, []
     for distance in (3, 5):
         env = autoqec.load_env(f"surface_d{distance}_depol")
-        find = autoqec.train(env, config, f"runs/threshold_d{distance}").predecoder(name=f"predecoder_d{distance}")
+        find = autoqec.train(env, config, f"runs/threshold_d{distance}").predecoder(
+            name=f"predecoder_d{distance}"
+        )
         finds[find.name] = find.as_sinter()
         for p in env.spec.noise.p:
             for decoder in (find.name, "pymatching"):
                 circuit, metadata = env.circuit(p), {"d": distance, "p": p}
                 tasks.append(sinter.Task(circuit=circuit, decoder=decoder, json_metadata=metadata))
     stats = sinter.collect(num_workers=2, tasks=tasks, max_shots=shots, custom_decoders=finds)
-    for stat in sorted(stats, key=lambda stat: (stat.json_metadata["d"], stat.json_metadata["p"], stat.decoder)):
+    for stat in sorted(
+        stats, key=lambda stat: (stat.json_metadata["d"], stat.json_metadata["p"], stat.decoder)
+    ):
         meta = stat.json_metadata
         print(f"d = {meta['d']}  p = {meta['p']:<6g} {stat.decoder:<15} {stat.errors:>6} of {stat.shots}")
 

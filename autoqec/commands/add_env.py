@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import click
 
 from autoqec.commands.options import Count, Number, OutFile
+from autoqec.commands.output import print_warnings
 from autoqec.envs.schema import CodeSpec, ConstraintsSpec, EnvSpec, NoiseSpec
 from autoqec.errors import AutoQECError, InputError
 
@@ -37,7 +38,7 @@ _BASELINES = {"mwpm": ("pymatching", "pymatching_correlated", "belief_matching")
 @click.option("--noise-type", type=click.Choice(NOISE_TYPES))
 @click.option("--p", "p_text", help="Comma-separated physical error rates.")
 @click.option("--eta", type=Number(), help="Bias of biased noise.")
-@click.option("--dem", help="The .dem file of a custom_dem.")
+@click.option("--dem", help="A .dem file: the noise, and without --source the code, too.")
 @click.option("--level", type=click.Choice(("code_capacity", "phenomenological", "circuit")))
 @click.option("--x-z-decoding", type=click.Choice(("circuit", "x_only")))
 @click.option(
@@ -73,6 +74,7 @@ def command(out: Path, no_input: bool, force: bool, **flags: Any) -> None:
         problem = env.problem(p)
         sizes.append(f"p={p:g}: {problem.n_checks} detectors x {problem.n_faults} faults")
     atomic.write_text(out, dump_yaml(composed))
+    print_warnings(env)
     click.echo(f"Wrote {out} ({'; '.join(sizes)})")
     click.echo(f"Next: autoqec baseline {out}")
 
@@ -88,7 +90,9 @@ class _Composer:
     def compose(self, default_name: str) -> EnvSpec:
         data: dict[str, Any] = {"name": self._field("name", "Name", default_name)}
         code_type = self._field("code_type", "Code type", "stim_circuit", choices=CODE_TYPES)
-        noise_type = self._field("noise_type", "Noise type", "depolarizing", choices=NOISE_TYPES)
+        dem = self._flags["dem"]
+        usual = "depolarizing" if dem is None else "custom_dem"
+        noise_type = self._field("noise_type", "Noise type", usual, choices=NOISE_TYPES)
         noise: dict[str, Any] = {"type": noise_type}
         sweep = "0.001,0.005,0.01" if noise_type != "custom_dem" else "0.01"
         noise["p"] = self._field("p_text", "Physical error rates p, comma-separated", sweep, parse=_sweep)
@@ -111,7 +115,7 @@ class _Composer:
             return source
 
         source = self._field(
-            "source", "Source (file or builtin code)", _EXAMPLES[code_type], parse=with_source
+            "source", "Source (file or builtin code)", dem or _EXAMPLES[code_type], parse=with_source
         )
         data["code"] = {**code, "source": source}
 
@@ -183,7 +187,9 @@ class _Composer:
             problem = self._try(data | {"classical_backend": "mwpm"})
         except InputError:
             return "osd"
-        return "mwpm" if problem.is_matchable else "osd"
+        # The parts that an error model suggests for its errors are its author's, who knows the bases of its detectors.
+        graph_like = data["noise"]["type"] == "custom_dem" or problem.is_matchable
+        return "mwpm" if graph_like else "osd"
 
 
 def _sweep(text: str) -> list[float]:

@@ -10,7 +10,7 @@ import click
 
 from autoqec.commands.named import RunPath
 from autoqec.commands.options import Count, Number, OutFile, PlotFile
-from autoqec.commands.output import print_json, print_table
+from autoqec.commands.output import print_json, print_table, print_warnings
 from autoqec.commands.progress import shots_progress
 from autoqec.errors import InputError
 
@@ -107,6 +107,7 @@ def command(
 
     environments = _environments(envs, distances)
     for env in environments:
+        print_warnings(env)
         baseline_tables.check_unit(env, per)
     found: list[Comparison] = []
     for env in environments:

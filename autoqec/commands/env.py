@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from autoqec.commands.options import Number, OutFile
-from autoqec.commands.output import print_json, print_table
+from autoqec.commands.output import print_json, print_table, print_warnings
 from autoqec.errors import InputError
 
 
@@ -69,6 +69,7 @@ def show(env: str, ps: tuple[float, ...], diagram: Path | None, as_json: bool) -
     if ps:
         environment.check_sweep(ps, where="--p")
     summary = environment_summary(environment, list(ps) or None)
+    print_warnings(environment)
     if diagram is not None:
         _write_diagram(environment, summary["problems"][0]["p"], diagram)
     if as_json:
@@ -87,7 +88,9 @@ def validate(env: str, as_json: bool) -> None:
     from autoqec.envs.load import load_env
     from autoqec.envs.summary import environment_summary
 
-    summary = environment_summary(load_env(env))
+    environment = load_env(env)
+    summary = environment_summary(environment)
+    print_warnings(environment)
     if as_json:
         print_json({"ok": True, **summary})
         return
@@ -110,6 +113,7 @@ def _print_summary(summary: dict[str, Any]) -> None:
             f"{key}={_sweep(value) if isinstance(value, list) else value}"
             for key, value in summary["noise"].items()
         ),
+        "dropped detectors": summary["dropped_detectors"] or "none",
         "backend": summary["backend"],
         "baselines": " ".join(summary["baseline_decoders"]),
         "content hash": summary["content_hash"][:16],

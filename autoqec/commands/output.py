@@ -8,9 +8,12 @@ import re
 import sys
 from collections.abc import Sequence
 from textwrap import fill
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+
+if TYPE_CHECKING:
+    from autoqec.envs.environment import Environment
 
 _NUMBER = re.compile(r"[-+]?[0-9][-+.,0-9eE]*%?", re.ASCII)
 _NARROWEST = 24
@@ -25,6 +28,12 @@ def print_json(value: Any) -> None:
 def print_result(value: Any) -> None:
     """One line for scripts that search what a person is shown; not for `--json`, whose output is one JSON value."""
     click.echo(f"AUTOQEC_RESULT_JSON={json.dumps(value, allow_nan=False)}")
+
+
+def print_warnings(env: Environment) -> None:
+    """On stderr, so that stdout stays what a program reads."""
+    for text in env.warnings:
+        click.echo(f"warning: {text}", err=True)
 
 
 def print_table(

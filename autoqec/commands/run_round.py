@@ -11,7 +11,7 @@ import click
 from autoqec.commands.invocation import commit_of, normalised_argv, parents_of
 from autoqec.commands.named import ConfigPath
 from autoqec.commands.options import AnyPath, Count, Number, OutFolder, Seconds
-from autoqec.commands.output import print_result, print_table
+from autoqec.commands.output import print_result, print_table, print_warnings
 
 
 @click.command()
@@ -81,6 +81,7 @@ def command(
     from autoqec.runner.supervise import check_origin, refuse_round, run_round
 
     env = load_env(env_yaml)
+    print_warnings(env)
     fork = parents_of(options["fork_from"])
     env_path, code_cwd = env_file(env_yaml).resolve(), options["code_cwd"]
     words = {

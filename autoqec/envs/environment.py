@@ -136,6 +136,27 @@ class Environment:
         physical = physical.flattened()
         return physical, twirled(physical, self._leakage, p)
 
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What can be used as it is, and is probably not what was meant."""
+        return self.source.warnings
+
+    @property
+    def dropped_detectors(self) -> str | None:
+        """How many detectors of the circuit are not decoded, of which basis, and why; None if all are."""
+        if isinstance(self.source, ErrorModelSource):
+            return None
+        keep = self._kept_detectors
+        if keep.all():
+            return self.source.unmeasured
+        basis, _ = detectors.bases(self.source.noiseless())
+        names = "/".join(sorted(set(basis[~keep].tolist())))
+        if self.spec.eval_protocol.x_z_decoding == "x_only":
+            reason = "x_z_decoding: x_only decodes X errors, which Z detectors see"
+        else:
+            reason = "osd decodes the basis of the observables; osd_bases: both keeps them"
+        return f"{int((~keep).sum())} of {keep.size}, basis {names} ({reason})"
+
     @cached_property
     def _kept_detectors(self) -> np.ndarray[Any, np.dtype[np.bool_]]:
         circuit = cast(CircuitSource, self.source).noiseless()

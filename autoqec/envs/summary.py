@@ -59,6 +59,8 @@ def environment_summary(env: Environment, ps: list[float] | None = None) -> dict
         "noise": env.spec.noise.model_dump(mode="json", exclude_defaults=True),
         "backend": env.spec.classical_backend,
         "baseline_decoders": env.spec.baseline_decoders,
+        "warnings": list(env.warnings),
+        "dropped_detectors": env.dropped_detectors,
         "x_z_decoding": env.spec.eval_protocol.x_z_decoding,
         "problems": rows,
     }

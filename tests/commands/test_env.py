@@ -3,9 +3,12 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
+import stim
 from click.testing import CliRunner
 
+from autoqec.envs.codes.families import build_code
 from autoqec.envs.load import builtin_names, load_env
 from cli.autoqec import main
 
@@ -130,3 +133,29 @@ def test_add_env_covers_every_noise_type(tmp_path: Path) -> None:
         done = run("add-env", "--out", str(out), "--no-input", "--noise-type", noise, *source)
         assert done.exit_code == 0, done.output
         assert load_env(out).spec.noise.type == noise
+
+
+@pytest.mark.parametrize(("decomposed", "backend"), [(True, "mwpm"), (False, "osd")])
+def test_add_env_matches_an_error_model_that_is_graph_like(
+    tmp_path: Path, decomposed: bool, backend: str
+) -> None:
+    circuit = stim.Circuit.generated(
+        "surface_code:rotated_memory_z", distance=3, rounds=2, after_clifford_depolarization=0.01
+    )
+    circuit.detector_error_model(decompose_errors=decomposed).to_file(tmp_path / "model.dem")
+    out = tmp_path / "e.yaml"
+    done = run("add-env", "--out", str(out), "--dem", "model.dem", "--no-input")
+    assert done.exit_code == 0, done.output
+    spec = load_env(out).spec
+    assert (spec.noise.type, spec.classical_backend) == ("custom_dem", backend)
+
+
+def test_show_names_what_is_dropped_and_warns(tmp_path: Path) -> None:
+    done = run("env", "show", "bb72_depol", "--p", "0.001")
+    assert "basis X (osd decodes the basis of the observables" in done.output
+    np.save(tmp_path / "half.npy", build_code("steane").hz)
+    words = ("--code-type", "parity_check_matrix", "--source", "half.npy", "--p", "0.05", "--no-input")
+    done = run("add-env", "--out", str(tmp_path / "e.yaml"), *words)
+    assert "warning: code.source: this matrix looks like one half of a CSS code" in done.output
+    shown = run("env", "show", str(tmp_path / "e.yaml"), "--json")
+    assert json.loads(shown.stdout)["warnings"]

@@ -9,6 +9,7 @@ import scipy.io
 import scipy.sparse as sp
 import yaml
 
+from autoqec.envs.codes.css import classical_code
 from autoqec.envs.codes.families import build_code
 from autoqec.envs.environment import Environment
 from autoqec.envs.load import load_env
@@ -148,3 +149,75 @@ def test_the_files_of_an_environment_are_those_it_refers_to(tmp_path: Path) -> N
         assert Environment(env.spec, root=copy).content_hash == env.content_hash
     spec["code"] = {"type": "stim_circuit", "source": "circuit.stim"}
     assert referenced(EnvSpec.model_validate(spec)) == ["circuit.stim"]
+
+
+def _env(folder: Path, source: str, **parts) -> Environment:
+    spec = {
+        "name": "given",
+        "code": {"type": "parity_check_matrix", "source": source, **parts.get("code", {})},
+        "noise": {"type": "depolarizing", "p": [parts.get("p", 0.003)]},
+        "constraints": {},
+        "baseline_decoders": [],
+        "classical_backend": "osd",
+        "eval_protocol": parts.get("eval_protocol", {}),
+    }
+    return Environment(EnvSpec.model_validate(spec), root=folder)
+
+
+@pytest.mark.parametrize("name", ["bb72", "bb90", "bb108"])
+@pytest.mark.parametrize("mirrored", [False, True])
+def test_a_bivariate_bicycle_code_in_a_file_has_its_published_schedule(tmp_path, name, mirrored) -> None:
+    code = build_code(name)
+    hx, hz = code.hx, code.hz
+    if mirrored:  # shifts of the other direction: A and B are transposed
+        half = code.mx
+        hx, hz = (np.concatenate([h[:, :half].T, h[:, half:].T], axis=1) for h in (hx, hz))
+    np.savez(tmp_path / "code.npz", Hx=hx, Hz=hz)
+    found = _env(tmp_path, "code.npz", code={"rounds": 2})
+    assert found.source.facts["schedule"] == "published"
+    if not mirrored:
+        given, builtin = (
+            found.built_problem(0.003),
+            _env(tmp_path, name, code={"rounds": 2}).built_problem(0.003),
+        )
+        assert (given.h != builtin.h).nnz == (given.l != builtin.l).nnz == 0
+        assert np.array_equal(given.priors, builtin.priors)
+
+
+def test_what_is_no_bivariate_bicycle_code_is_coloured(tmp_path) -> None:
+    code = build_code("bb72")
+    rows = np.roll(np.arange(code.mx), 1)
+    np.savez(tmp_path / "code.npz", Hx=code.hx[rows], Hz=code.hz)
+    assert _env(tmp_path, "code.npz", code={"rounds": 2}).source.facts["schedule"] == "colouring"
+
+
+@pytest.mark.parametrize(
+    "name", ["bb72", "rotated_surface?distance=3", "rotated_surface?distance=5", "steane"]
+)
+def test_one_half_of_a_css_code_is_told_what_to_give(tmp_path, name) -> None:
+    code = build_code(name)
+    np.save(tmp_path / "half.npy", code.hz)
+    (warning,) = _env(tmp_path, "half.npy").warnings
+    assert "one half of a CSS code" in warning
+    np.savez(tmp_path / "both.npz", Hx=code.hx, Hz=code.hz)
+    assert _env(tmp_path, "both.npz", eval_protocol={"x_z_decoding": "x_only"}).warnings == ()
+
+
+def test_classical_codes_are_not_warned_of(tmp_path) -> None:
+    for index, name in enumerate(("repetition?distance=5", "ring?distance=7")):
+        np.save(tmp_path / f"{index}.npy", build_code(name).h)
+        assert _env(tmp_path, f"{index}.npy").warnings == ()
+    given = classical_code("hamming", STEANE.hz)
+    np.savez(tmp_path / "hamming.npz", H=given.h, L=given.l)
+    assert _env(tmp_path, "hamming.npz").warnings == ()
+
+
+def test_detectors_that_are_not_decoded_are_named(tmp_path) -> None:
+    bb72 = load_env("bb72_depol")
+    total = bb72.source.noiseless().num_detectors
+    dropped = total - bb72.built_problem(0.001).n_checks
+    assert dropped > 0
+    assert bb72.dropped_detectors.startswith(f"{dropped} of {total}, basis X (osd decodes the basis")
+    assert load_env("surface_d3_depol").dropped_detectors is None
+    one_sided = _env(tmp_path, "bb72", eval_protocol={"x_z_decoding": "x_only"})
+    assert one_sided.dropped_detectors.startswith("all of the 36 X checks (x_z_decoding: x_only")

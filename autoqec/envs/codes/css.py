@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from autoqec.envs.codes import gf2
-from autoqec.envs.codes.distance import light_word
+from autoqec.envs.codes.distance import bits_in_light_words, light_word
 from autoqec.envs.codes.schedule import Schedule
 from autoqec.errors import InputError
 
@@ -75,7 +75,7 @@ class ClassicalCode:
     """A classical code: one matrix of Z checks against bit flips. Make it with `classical_code`.
 
     h: [m, n] checks; l: [k, n] observables, injective on the codewords ker(h): a residual flip is harmless
-    if and only if it flips none of them.
+    if and only if it flips none of them. has_given_observables: l was given, and not chosen here.
     """
 
     name: str
@@ -83,6 +83,7 @@ class ClassicalCode:
     l: U8
     qubit_coords: F64 | None = None
     z_coords: F64 | None = None
+    has_given_observables: bool = False
 
     @property
     def n(self) -> int:
@@ -95,6 +96,12 @@ class ClassicalCode:
     @property
     def m(self) -> int:
         return int(self.h.shape[0])
+
+    @property
+    def looks_like_css_half(self) -> bool:
+        """Whether every bit is in a codeword that is as light as a check: such words are the stabilisers of the other half."""
+        heaviest = int(self.h.sum(axis=1, dtype=np.int64).max())
+        return bool(bits_in_light_words(gf2.nullspace(self.h), heaviest).all())
 
     def distance_bound(self, *, trials: int | None = None, seed: int = 0) -> int:
         """Weight of the lightest nonzero codeword found: an upper bound on the distance."""
@@ -201,7 +208,7 @@ def classical_code(
             raise InputError(
                 "some codeword flips none of the observables L",
                 where=place,
-                hint=f"give {words.shape[0]} independent observables, or leave L out",
+                hint=f"give {words.shape[0]} independent observables, or leave L out; of a CSS code give both Hx and Hz",
             )
     return ClassicalCode(
         name=name,
@@ -209,6 +216,7 @@ def classical_code(
         l=observables,
         qubit_coords=_coords(qubit_coords, checks.shape[1], "bit", where=place),
         z_coords=_coords(z_coords, checks.shape[0], "check", where=place),
+        has_given_observables=l is not None,
     )
 
 

@@ -33,6 +33,21 @@ def light_word(words: U8, observables: U8, *, trials: int | None, seed: int) -> 
     return best
 
 
+def bits_in_light_words(words: U8, weight: int, *, seed: int = 0) -> npt.NDArray[np.bool_]:
+    """[n] which bits are in a sum of rows of `words`, [r, n], of at most this weight, as far as random information sets find them."""
+    rng = np.random.default_rng(seed)
+    n = int(words.shape[1])
+    rows, found = gf2.pack_rows(words), np.zeros(n, dtype=np.bool_)
+    for _ in range(max(4, min(200, 80_000 // n))):
+        gf2.eliminate(rows, (int(c) for c in rng.permutation(n)))
+        light = rows[np.bitwise_count(rows).sum(axis=1, dtype=np.int64) <= weight]
+        if len(light):
+            found |= gf2.unpack_rows(light, n).any(axis=0)
+        if found.all():
+            break
+    return found
+
+
 def _lightest(rows: gf2.U64, width: int, best: int) -> int:
     weights = np.bitwise_count(rows[:, :width]).sum(axis=1, dtype=np.int64)
     weights = weights[rows[:, width:].any(axis=1)]

@@ -26,6 +26,7 @@ PUBLISHED = {
 _BICYCLE_X_ORDER = (None, 1, 4, 3, 5, 0, 2, None)
 _BICYCLE_Z_ORDER = (3, 5, 0, 1, 2, 4, None, None)
 
+I64 = npt.NDArray[np.int64]
 U8 = npt.NDArray[np.uint8]
 Terms = list[tuple[int, int]]
 
@@ -57,24 +58,8 @@ def bivariate_bicycle(name: str, l: int, m: int, a: Terms, b: Terms, *, where: s
     Check and qubit (i, j) of a block has index i m + j. The published schedule belongs to three plus three
     terms.
     """
-    half = l * m
-    index = np.arange(half)
-
-    def shifted(term: tuple[int, int], sign: int) -> npt.NDArray[np.int64]:
-        return (index // m + sign * term[0]) % l * m + (index % m + sign * term[1]) % m
-
-    x_neighbours = [shifted(t, 1) for t in a] + [half + shifted(t, 1) for t in b]
-    z_neighbours = [shifted(t, -1) for t in b] + [half + shifted(t, -1) for t in a]
-    hx, hz = np.zeros((half, 2 * half), dtype=np.uint8), np.zeros((half, 2 * half), dtype=np.uint8)
-    for h, neighbours in ((hx, x_neighbours), (hz, z_neighbours)):
-        for column in neighbours:
-            h[index, column] = 1
-    schedule = None
-    if len(a) == len(b) == 3:
-        idle = np.full(half, IDLE)
-        x = [idle if d is None else x_neighbours[d] for d in _BICYCLE_X_ORDER]
-        z = [idle if d is None else z_neighbours[d] for d in _BICYCLE_Z_ORDER]
-        schedule = Schedule(x=np.stack(x).astype(np.int32), z=np.stack(z).astype(np.int32))
+    hx, hz = _bicycle_matrices(l, m, a, b)
+    index = np.arange(l * m)
     corner = np.stack([2 * (index // m), 2 * (index % m)], axis=1)
     return css_code(
         name,
@@ -83,9 +68,62 @@ def bivariate_bicycle(name: str, l: int, m: int, a: Terms, b: Terms, *, where: s
         qubit_coords=np.concatenate([np.add(corner, (1, 0)), np.add(corner, (0, 1))]),
         x_coords=corner,
         z_coords=np.add(corner, (1, 1)),
-        schedule=schedule,
+        schedule=_bicycle_schedule(l, m, a, b) if len(a) == len(b) == 3 else None,
         where=where,
     )
+
+
+def _bicycle_neighbours(l: int, m: int, a: Terms, b: Terms) -> tuple[list[I64], list[I64]]:
+    """The qubit of every X check, and of every Z check, by each term of its first block and then of its second."""
+    half = l * m
+    index = np.arange(half)
+
+    def shifted(term: tuple[int, int], sign: int) -> I64:
+        return (index // m + sign * term[0]) % l * m + (index % m + sign * term[1]) % m
+
+    x = [shifted(t, 1) for t in a] + [half + shifted(t, 1) for t in b]
+    return x, [shifted(t, -1) for t in b] + [half + shifted(t, -1) for t in a]
+
+
+def _bicycle_matrices(l: int, m: int, a: Terms, b: Terms) -> tuple[U8, U8]:
+    half = l * m
+    hx, hz = np.zeros((half, 2 * half), dtype=np.uint8), np.zeros((half, 2 * half), dtype=np.uint8)
+    for h, neighbours in zip((hx, hz), _bicycle_neighbours(l, m, a, b), strict=True):
+        for column in neighbours:
+            h[np.arange(half), column] = 1
+    return hx, hz
+
+
+def _bicycle_schedule(l: int, m: int, a: Terms, b: Terms) -> Schedule:
+    x, z = _bicycle_neighbours(l, m, a, b)
+    idle = np.full(l * m, IDLE)
+    ticks = [
+        np.stack([idle if d is None else neighbours[d] for d in order]).astype(np.int32)
+        for order, neighbours in ((_BICYCLE_X_ORDER, x), (_BICYCLE_Z_ORDER, z))
+    ]
+    return Schedule(x=ticks[0], z=ticks[1])
+
+
+def known_schedule(hx: U8, hz: U8) -> Schedule | None:
+    """The published schedule of a bivariate bicycle code that is given by its matrices, Hx = [A | B] and Hz = [B^T | A^T]
+    in the order of `bivariate_bicycle`; None for other matrices.
+    """
+    half = int(hx.shape[0])
+    if hx.shape != hz.shape or hx.shape[1] != 2 * half or not 2 <= 2 * half <= _MAX_BICYCLE_QUBITS:
+        return None
+    columns = [np.flatnonzero(block).tolist() for block in (hx[0, :half], hx[0, half:])]
+    if [len(each) for each in columns] != [3, 3]:
+        return None
+    for l in (d for d in range(1, half + 1) if half % d == 0):
+        m = half // l
+        a, b = ([divmod(column, m) for column in each] for each in columns)
+        # As published: in A the power of x comes first, in B that of y; then the nearer neighbours.
+        a.sort(key=lambda term: (term[1] > 0, min(term[1], m - term[1]), term))
+        b.sort(key=lambda term: (term[0] > 0, min(term[0], l - term[0]), term))
+        code = _bicycle_matrices(l, m, a, b)
+        if np.array_equal(code[0], hx) and np.array_equal(code[1], hz):
+            return _bicycle_schedule(l, m, a, b)
+    return None
 
 
 def parse_polynomial(text: str, key: str, l: int, m: int, *, where: str) -> Terms:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
@@ -12,23 +13,42 @@ from autoqec.envs.codes.extraction import memory_circuit
 from autoqec.envs.codes.families import build_code
 from autoqec.envs.codes.files import is_matrix_file, read_code
 from autoqec.envs.codes.mpp import mpp_memory_circuit
+from autoqec.envs.codes.product_codes import known_schedule
 from autoqec.envs.codes.report import code_report
 from autoqec.envs.codes.tanner import read_tanner
 from autoqec.envs.noise import CIRCUIT_NOISE, DATA_CHANNEL
 from autoqec.envs.noise.circuit_noise import Channel, add_noise, append_channel
 from autoqec.envs.schema import EnvSpec, NoiseLevel
+from autoqec.envs.sources.referenced import referenced
 from autoqec.errors import InputError
+
+_CSS_HALF = (
+    "code.source: this matrix looks like one half of a CSS code: codewords as light as its checks cover every bit. Alone it is a "
+    "classical code, and corrections that differ by a stabiliser count as failures. Give an .npz with both Hx and Hz (and "
+    "eval_protocol.x_z_decoding: x_only to decode X errors alone). If it is a classical code, give its observables as L in an .npz with H."
+)
 
 
 def load_matrix(spec: EnvSpec, root: Path) -> Code:
     """A matrix file where the source ends like one, otherwise a builtin family."""
     if is_matrix_file(spec.code.source):
-        return read_code(root / spec.code.source)
-    return build_code(spec.code.source, base=root, where="code.source")
+        return _scheduled(read_code(root / spec.code.source))
+    return _scheduled(build_code(spec.code.source, base=root, where="code.source"))
 
 
 def load_tanner(spec: EnvSpec, root: Path) -> Code:
-    return read_tanner(root / spec.code.source)
+    return _scheduled(read_tanner(root / spec.code.source))
+
+
+def _scheduled(code: Code) -> Code:
+    """With the published schedule of its family, by whatever matrices the code was given."""
+    if isinstance(code, ClassicalCode) or code.schedule is not None:
+        return code
+    schedule = known_schedule(code.hx, code.hz)
+    if schedule is None:
+        return code
+    schedule.check(code.hx, code.hz, where=code.name)
+    return replace(code, schedule=schedule)
 
 
 class CheckMatrixSource:
@@ -69,6 +89,21 @@ class CheckMatrixSource:
     @property
     def _one_sided(self) -> bool:
         return isinstance(self.code, ClassicalCode) or self._spec.eval_protocol.x_z_decoding == "x_only"
+
+    @cached_property
+    def warnings(self) -> tuple[str, ...]:
+        """What the user may not have meant."""
+        code = self.code
+        if not isinstance(code, ClassicalCode) or code.has_given_observables or not referenced(self._spec):
+            return ()
+        return (_CSS_HALF,) if code.looks_like_css_half else ()
+
+    @property
+    def unmeasured(self) -> str | None:
+        """The checks of a CSS code that its memory leaves out, and why; None if it measures all."""
+        if self.level == "circuit" or not self._one_sided or isinstance(self.code, ClassicalCode):
+            return None
+        return f"all of the {self.code.mx} X checks (x_z_decoding: x_only decodes X errors, which Z detectors see)"
 
     def _level(self) -> NoiseLevel:
         chosen = self._spec.noise.level

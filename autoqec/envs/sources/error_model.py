@@ -45,6 +45,7 @@ class ErrorModelSource:
     """An error model, checked against the code it is meant for."""
 
     is_noisy = True
+    warnings: tuple[str, ...] = ()
 
     def __init__(self, spec: EnvSpec, root: Path, sizes: tuple[int | None, int] | None) -> None:
         """`sizes`: (detectors or None where any number is right, observables) that the code implies, if known."""

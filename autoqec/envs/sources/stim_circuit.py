@@ -27,6 +27,9 @@ _HINT = "give a .stim file, or e.g. surface_code:rotated_memory_z?distance=5&rou
 class StimCircuitSource:
     """A circuit that is noiseless, and then gets the environment's noise, or noisy and used as it is."""
 
+    unmeasured = None
+    warnings: tuple[str, ...] = ()
+
     def __init__(self, spec: EnvSpec, root: Path) -> None:
         self._spec = spec
         self._family: str | None = None
