@@ -94,7 +94,8 @@ class Comparison:
                 f"{row['p']:>8g}  {row['decoder']:<24}{row['failures']:>9} of {row['shots']:<9}"
                 f"{row['ler'] if row['ler'] is not None else float('nan'):<10.4g}{told}"
             )
-        return "\n".join([*lines, *(f"not run: {name}: {why}" for name, why in self.missing.items())])
+        lines += [f"not run: {name}: {why}" for name, why in self.missing.items()]
+        return "\n".join([*lines, *(f"warning: {text}" for text in self.env.warnings)])
 
 
 def compare(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from autoqec.errors import UnavailableError
+from autoqec.io.optional import named_if_missing
 
 if TYPE_CHECKING:
     import pandas
@@ -13,10 +13,6 @@ if TYPE_CHECKING:
 
 def frame(rows: Iterable[Mapping[str, Any]]) -> pandas.DataFrame:
     """One line per row, one column per key."""
-    try:
+    with named_if_missing():
         import pandas
-    except ImportError as error:
-        raise UnavailableError(
-            "data frames need pandas", where="pandas", hint="pip install 'autoqec[frames]'"
-        ) from error
     return pandas.DataFrame(list(rows))

@@ -21,6 +21,7 @@ import click
 
 from autoqec import __version__
 from autoqec.errors import ERROR_JSON, AutoQECError, InputError, is_out_of_memory
+from autoqec.io.optional import named_if_missing
 
 GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     "Discover": {
@@ -127,7 +128,8 @@ class _LazyGroup(click.Group):
         if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(errors="backslashreplace")  # names of files need not be characters
         try:
-            super().main(*args, **kwargs)
+            with named_if_missing():
+                super().main(*args, **kwargs)
         except AutoQECError as error:
             _fail(error)
         except OSError as error:

@@ -25,6 +25,7 @@ from autoqec.eval.subject import code_of_round
 from autoqec.finds.confined import ConfinedDecoder
 from autoqec.finds.fit import fitted
 from autoqec.io.hashing import sha256_bytes
+from autoqec.io.optional import named_if_missing
 from autoqec.io.untrusted_file import is_there
 from autoqec.layout import RoundDir, VerifierDir
 from autoqec.sandbox.installed import installed_root, is_same_package
@@ -192,6 +193,7 @@ class Predecoder:
         return pack(array)
 
 
+@named_if_missing()
 def load_predecoder(
     source: str | Path,
     *,
