@@ -56,4 +56,6 @@ def command(as_json: bool) -> None:
 
 def _env(env: str | None) -> str:
     """A builtin name, or the name of the file."""
-    return "-" if env is None else Path(env).name
+    from autoqec.agents.fences import one_line
+
+    return "-" if env is None else one_line(Path(env).name, 60)

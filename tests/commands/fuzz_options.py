@@ -136,7 +136,7 @@ _Value = tuple[str, frozenset[int], tuple[str, ...]]
 
 
 def _values(parameter: click.Parameter, odd: dict[str, str]) -> Iterator[_Value]:
-    names = (*parameter.opts, parameter.make_metavar(click.Context(main)))
+    names = (*parameter.opts, parameter.human_readable_name)
     kind = parameter.type
     if isinstance(parameter, click.Option) and parameter.is_flag:
         return

@@ -221,6 +221,8 @@ def _round(root: Path) -> None:
     (root / "real").mkdir()
     checkpoint.save(root / "real", compile_predecoder(dsl, env.problem(0.01)), info)
     (root / "real" / "config.yaml").write_text(yaml.safe_dump(CONFIG))
+    recorded = {"env_name": env.spec.name, "env_yaml_path": str(root / "missing.yaml")}
+    (root / "real" / "artifact_manifest.json").write_text(json.dumps(recorded))
 
 
 def odd_files(folder: Path) -> dict[str, str]:
