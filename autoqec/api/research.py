@@ -18,6 +18,7 @@ from autoqec.runs.backing import backed_front
 from autoqec.runs.history import rounds_of
 from autoqec.runs.loop import Loop
 from autoqec.runs.names import check_run_id
+from autoqec.runs.overview import overview
 from autoqec.runs.plan import Plan
 from autoqec.runs.proposer_adapters import NAMES, choose, make_adapter
 from autoqec.runs.repository import open_default
@@ -84,13 +85,20 @@ class RunRecord:
         return list(backed_front(self.path).archive.front)
 
 
-def read_run(run: str | Path) -> RunRecord:
-    """A run by its folder, or by its id in `runs/` of the working directory.
+def read_run(run: str | Path | None = None) -> RunRecord:
+    """A run by its folder, or by its id in `runs/` of the working directory; without either, the newest one there.
 
     Examples:
         >>> import autoqec
         >>> autoqec.read_run("20261115-113000").front[["round", "delta_vs_baseline_holdout"]]  # doctest: +SKIP
     """
+    if run is None:
+        known = overview(Path.cwd())
+        if not known:
+            raise InputError(
+                "has no runs", where=str(runs_folder(Path.cwd())), hint="give the folder of a run"
+            )
+        run = known[0].run_id
     return RunRecord(Run.open(in_runs(run, Path.cwd())).files.path)
 
 

@@ -18,6 +18,7 @@ from autoqec.decoders import sinter_adapter
 from autoqec.decoders.sinter_adapter import SinterDecoder
 from autoqec.errors import InputError
 from autoqec.finds.predecoder import load_predecoder
+from autoqec.layout import in_runs
 
 VARIABLE = "AUTOQEC_PREDECODERS"
 """Folders of rounds, separated as in PATH; `NAME=FOLDER` gives one a name."""
@@ -35,7 +36,7 @@ def sinter_decoders(predecoders: Iterable[str | Path] | None = None) -> dict[str
     found = sinter_adapter.decoders()
     for given in predecoders:
         name, _, folder = str(given).rpartition("=")
-        if not name and not Path(folder).exists():
+        if not in_runs(folder, Path.cwd()).exists():
             raise InputError(f"{folder!r} is not a folder", where=VARIABLE, hint="give the folder of a round")
         factory = load_predecoder(folder, name=name or None)
         key = f"autoqec_{factory.name}"

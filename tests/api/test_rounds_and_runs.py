@@ -43,7 +43,8 @@ def test_a_run_is_read_as_data_frames(tmp_path: Path, monkeypatch: pytest.Monkey
     )
     assert "recorded" in events
     again = autoqec.read_run("mine")
-    assert again.path == record.path
+    assert again.path == record.path == autoqec.read_run().path
+    assert autoqec.load_predecoder("mine/round_1").sha256 == again.predecoder(1).sha256
     assert list(again.rounds["round"]) == [1]
     assert len(again.fork_graph) == 1
     assert len(again.front) == (again.rounds["verdict"] == "VERIFIED").sum()
