@@ -50,7 +50,13 @@ def test_every_fence_is_bash(name: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "command"), [pair for pair in ALL if pair[1] != "COMMAND"])
-def test_every_command_and_option_exists(name: str, command: str) -> None:
+def test_every_command_and_option_exists(
+    name: str, command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for folder in ("RUN_DIR", "ROUND_DIR", "TRIAL_DIR"):
+        Path(folder).mkdir()
+    Path("CONFIG").touch()
     words = shlex.split(command)
     assert words[0] == "autoqec"
     shouted = set(re.findall(r"(?<![\w/-])[A-Z][A-Z_]+", command))
