@@ -54,7 +54,7 @@ def test_every_command_and_option_exists(
     name: str, command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    for folder in ("RUN_DIR", "ROUND_DIR"):
+    for folder in ("RUN_DIR", "ROUND_DIR", "TRIAL_DIR"):
         Path(folder).mkdir()
     Path("CONFIG").touch()
     words = shlex.split(command)
