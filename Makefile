@@ -10,7 +10,7 @@ ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_N
 WORKERS := $(if $(filter -n% --numprocesses% no:xdist -pno:xdist,$(PYTEST_ADDOPTS)),,-n 2 --dist worksteal)
 PYTEST := $(ONE_THREAD) $(BIN)/python -m pytest
 
-.PHONY: help setup demo test test-slow test-verifier test-runs lint quick bench calibration cheats crash-test clean
+.PHONY: help setup demo fuzz test test-slow test-verifier test-runs lint quick bench calibration cheats crash-test clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -23,10 +23,13 @@ demo: setup ## Two rounds of the research loop, offline and without a GPU, up to
 	$(BIN)/python -m autoqec run surface_d5_depol --rounds 2 --proposer optuna --own-repository
 
 test: lint ## Lint, then the test suite
-	$(PYTEST) $(WORKERS) -m "not slow and not runs and not verifier"
+	$(PYTEST) $(WORKERS) -m "not slow and not runs and not verifier and not fuzz"
 
 test-slow: setup ## Error rates against measured ones, ONNX, many random graphs, trainings that must fail
 	$(PYTEST) $(WORKERS) -m slow
+
+fuzz: setup ## Every damage of every file that a command reads, and every odd value of every option (make test plays some)
+	$(PYTEST) $(WORKERS) -m fuzz
 
 test-verifier: setup ## Whole verifications in the sandbox, and a cheat of each family (make cheats plays all)
 	$(PYTEST) $(WORKERS) -m verifier
@@ -41,7 +44,7 @@ lint: setup ## ruff, mypy, import-linter
 	$(BIN)/lint-imports
 
 quick: lint ## make test, up to the first failure
-	$(PYTEST) $(WORKERS) -x -m "not slow and not runs and not verifier"
+	$(PYTEST) $(WORKERS) -x -m "not slow and not runs and not verifier and not fuzz"
 
 bench: setup ## Run the benchmarks
 	@set -e; export $(ONE_THREAD); for script in $(BENCHMARKS); do echo "$$script"; $(BIN)/python $$script; done

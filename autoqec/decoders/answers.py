@@ -6,6 +6,7 @@ fault probabilities). hard_flip: the model applies faults F; the backend decodes
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from functools import cached_property
 from typing import Any, Literal
 
@@ -15,8 +16,8 @@ import numpy.typing as npt
 from autoqec.decoders.backends import Backend
 from autoqec.decoders.backends.matching import MatchingBackend
 from autoqec.decoders.hard_flips import FaultMaps, HardFlips
-from autoqec.envs.packing import unpack
-from autoqec.envs.problem import F64, U8, log_odds
+from autoqec.envs.packing import checked, unpack, width
+from autoqec.envs.problem import F64, U8, DecodingProblem, log_odds
 from autoqec.errors import UnavailableError
 
 Kind = Literal["edges", "priors", "faults"]
@@ -79,3 +80,40 @@ class AnswerDecoder:
     @cached_property
     def _maps(self) -> FaultMaps:
         return FaultMaps(self.backend.problem)
+
+
+class AnsweringDecoder(ABC):
+    """A `Decoder` made of a model that answers and a backend that decides. A subclass says where the model is.
+
+    batch: shots that the model is asked about at a time.
+    """
+
+    def __init__(self, backend: Backend, *, batch: int, threads: int | None = 1) -> None:
+        self.backend = backend
+        self.problem: DecodingProblem = backend.problem
+        self._answered = AnswerDecoder(backend, threads=threads)
+        self._batch = batch
+
+    @abstractmethod
+    def answers(self, detectors: U8) -> tuple[Kind, npt.NDArray[Any]]:
+        """What the model says about packed shots, and what kind of answer it is."""
+
+    def decode(self, detectors: U8) -> U8:
+        packed = checked(detectors, self.problem.n_checks, what="detectors")
+        out = np.zeros((len(packed), width(self.problem.n_observables)), dtype=np.uint8)
+        for start in range(0, len(packed), self._batch):
+            part = packed[start : start + self._batch]
+            out[start : start + self._batch] = self._answered.predict(*self.answers(part), part)
+        return out
+
+    def decode_with_gap(self, detectors: U8) -> tuple[U8, F64]:
+        """Predictions, and the log-odds that the observable was not flipped (`AnswerDecoder.gap`): the model is asked once."""
+        packed = checked(detectors, self.problem.n_checks, what="detectors")
+        out = np.zeros((len(packed), width(self.problem.n_observables)), dtype=np.uint8)
+        gap = np.zeros(len(packed))
+        for start in range(0, len(packed), self._batch):
+            part = packed[start : start + self._batch]
+            answers = self.answers(part)
+            gap[start : start + self._batch] = self._answered.gap(*answers, part)
+            out[start : start + self._batch] = self._answered.predict(*answers, part)
+        return out, gap

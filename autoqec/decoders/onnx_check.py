@@ -42,9 +42,9 @@ def count_differing(pipeline: PredecoderPipeline, exported: OnnxPredecoder, dete
 
 def _beyond_rounding(pipeline: PredecoderPipeline, exported: OnnxPredecoder, detectors: U8) -> int:
     kind, own = pipeline.answers(detectors)
+    _, theirs = exported.answers(detectors)
     if kind == "faults":
-        own = unpack(own, pipeline.problem.n_faults)
-    theirs = exported.answers(detectors)
+        own, theirs = (unpack(each, pipeline.problem.n_faults) for each in (own, theirs))
     if theirs.shape != own.shape:
         return len(detectors)
     exact = _in_double(pipeline, kind, detectors)

@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from autoqec.decoders.answers import AnswerDecoder, Kind
+from autoqec.decoders.answers import AnsweringDecoder, Kind
 from autoqec.decoders.backends import Backend, make_backend
-from autoqec.envs.packing import checked, pack, unpack, width
+from autoqec.envs.packing import pack, unpack
 from autoqec.envs.problem import U8, DecodingProblem
 from autoqec.errors import InputError, UnavailableError
 from autoqec.io.untrusted_file import read_regular
@@ -59,8 +59,8 @@ def _rows_of_columns(matrix: Any) -> list[list[int]]:
     return [part.tolist() for part in np.split(columns.indices, columns.indptr[1:-1])]
 
 
-class OnnxPredecoder:
-    """A `Decoder` made of an ONNX file and the backend that it names, on the problem that it was exported for.
+class OnnxPredecoder(AnsweringDecoder):
+    """An ONNX file in front of the backend that it names, on the problem that it was exported for.
 
     file: a path, or the bytes of a file. threads: of the network and of the backend.
     """
@@ -82,28 +82,14 @@ class OnnxPredecoder:
         }
         self.kind = self._checked_kind()
         self._check_problem(problem)
-        self.problem = problem
-        self.backend = backend or make_backend(
-            problem, self.metadata.get("backend", ""), int(self.metadata.get("order", "0"))
-        )
-        self._answered = AnswerDecoder(self.backend, threads=threads)
+        order = int(self.metadata.get("order", "0"))
+        named = backend or make_backend(problem, self.metadata.get("backend", ""), order)
+        super().__init__(named, batch=_BATCH, threads=threads)
 
-    def answers(self, detectors: U8) -> npt.NDArray[Any]:
-        """What the file answers to packed shots: [shots, n_edges] or [shots, n_faults]."""
+    def answers(self, detectors: U8) -> tuple[Kind, npt.NDArray[Any]]:
         syndrome = unpack(detectors, self.problem.n_checks).astype(np.float32)
         (out,) = self._session.run([OUTPUT], {INPUT: syndrome})
-        return np.asarray(out)
-
-    def decode(self, detectors: U8) -> U8:
-        packed = checked(detectors, self.problem.n_checks, what="detectors")
-        out = np.zeros((len(packed), width(self.problem.n_observables)), dtype=np.uint8)
-        for start in range(0, len(packed), _BATCH):
-            part = packed[start : start + _BATCH]
-            answers = self.answers(part)
-            if self.kind == "faults":
-                answers = pack(answers)
-            out[start : start + _BATCH] = self._answered.predict(self.kind, answers, part)
-        return out
+        return self.kind, pack(out) if self.kind == "faults" else np.asarray(out)
 
     def _checked_kind(self) -> Kind:
         for kind, name in OUTPUTS.items():

@@ -8,21 +8,21 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from autoqec.decoders.answers import AnswerDecoder, Kind
+from autoqec.decoders.answers import AnsweringDecoder, Kind
 from autoqec.decoders.backends import Backend
 from autoqec.decoders.backends.matching import MatchingBackend
 from autoqec.decoders.compiler import context
 from autoqec.decoders.hard_flips import HardFlips
 from autoqec.decoders.modules.base import PredecoderModule
-from autoqec.envs.packing import checked, pack, unpack, width
-from autoqec.envs.problem import F64, U8, DecodingProblem
+from autoqec.envs.packing import pack, unpack
+from autoqec.envs.problem import U8
 
 # Shots at a time: on a CPU the activations of a graph network should stay in its cache.
 _BATCH = {"cpu": 128, "cuda": 8192}
 
 
-class PredecoderPipeline:
-    """A `Decoder` made of a module and a backend, on one problem."""
+class PredecoderPipeline(AnsweringDecoder):
+    """A module in this process in front of a backend, on one problem."""
 
     def __init__(
         self,
@@ -32,32 +32,12 @@ class PredecoderPipeline:
         device: torch.device | str = "cpu",
         threads: int | None = 1,
     ) -> None:
-        self.module = module.to(device).eval()
-        self.backend = backend
-        self.problem: DecodingProblem = backend.problem
         self._device = torch.device(device)
-        self._backend = AnswerDecoder(backend, threads=threads)
-        self._batch = _BATCH.get(self._device.type, 1024)
+        super().__init__(backend, batch=_BATCH.get(self._device.type, 1024), threads=threads)
+        self.module = module.to(device).eval()
         self._ctx = context(self.problem, device)
 
-    def decode(self, detectors: U8) -> U8:
-        packed = checked(detectors, self.problem.n_checks, what="detectors")
-        out = np.zeros((len(packed), width(self.problem.n_observables)), dtype=np.uint8)
-        for start in range(0, len(packed), self._batch):
-            part = packed[start : start + self._batch]
-            out[start : start + self._batch] = self._backend.predict(*self.answers(part), part)
-        return out
-
-    def gap(self, detectors: U8) -> F64:
-        """[shots] log-odds that the observable was not flipped; see `AnswerDecoder.gap`."""
-        packed = checked(detectors, self.problem.n_checks, what="detectors")
-        parts = [packed[start : start + self._batch] for start in range(0, len(packed), self._batch)]
-        return np.concatenate(
-            [np.zeros(0), *(self._backend.gap(*self.answers(part), part) for part in parts)]
-        )
-
     def answers(self, detectors: U8) -> tuple[Kind, npt.NDArray[Any]]:
-        """What the model says about packed shots, and what kind of answer it is."""
         if self.module.output_mode == "hard_flip":
             with torch.no_grad():
                 faults = self.module.applied_faults(self._syndrome(detectors), self._ctx)
@@ -72,7 +52,7 @@ class PredecoderPipeline:
 
     def hard_flips(self, detectors: U8) -> HardFlips:
         """Residual and frame from the applied faults, computed here from the problem's own H and L."""
-        return self._backend.flips(self.answers(detectors)[1], detectors)
+        return self._answered.flips(self.answers(detectors)[1], detectors)
 
     def soft_weights(self, detectors: U8) -> npt.NDArray[np.float32] | None:
         """The module's own matching weights [shots, n_edges], or None where it only gives fault priors."""

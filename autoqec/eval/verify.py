@@ -158,7 +158,7 @@ class _Verification:
         """The size of a verified round's effect, on the one bundle that is ever drawn for it."""
         bundle = self._estimate_bundle(verification.subject, family)
         stack.callback(_discard, bundle)
-        again = replace(evaluation, bundle=bundle, tally=Tally())
+        again = replace(evaluation, bundle=bundle, tally=Tally(), is_metered=False)
         again.estimate(verification.key)
         measured = replace(verification, bundle=bundle, tally=again.tally)
         return report.estimate_of(measured, again, bundle.seal(self.home.bundles))

@@ -6,13 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
-from autoqec.decoders.answers import AnswerDecoder, Kind
+from autoqec.decoders.answers import AnsweringDecoder, Kind
 from autoqec.decoders.backends import Backend, backend_entry
-from autoqec.envs.packing import checked, width
-from autoqec.envs.problem import F64, U8
+from autoqec.envs.problem import U8
 from autoqec.errors import AutoQECError, UnavailableError
 from autoqec.sandbox.screening import INVALID, screen
 from autoqec.sandbox.tiers import strongest
@@ -22,8 +20,8 @@ _BATCH = 4096
 _NO_END_S = 1e9
 
 
-class ConfinedDecoder:
-    """A `Decoder`: the model in a confined process of its own, which ends with this object; the backend on this side.
+class ConfinedDecoder(AnsweringDecoder):
+    """The model in a confined process of its own, which ends with this object; the backend on this side.
 
     code: folder that holds the `autoqec` package whose model code runs.
     """
@@ -43,8 +41,7 @@ class ConfinedDecoder:
                 where=backend.problem.name,
                 hint="see autoqec doctor",
             )
-        self.problem = backend.problem
-        self._backend = AnswerDecoder(backend)
+        super().__init__(backend, batch=_BATCH)
         self._worker = ModelWorker(tier, code, lifetime_s=_NO_END_S)
         try:
             self._held = self._worker.hold_model(
@@ -59,27 +56,11 @@ class ConfinedDecoder:
             self._worker.close()
             raise
 
-    def decode(self, detectors: U8) -> U8:
-        packed = checked(detectors, self.problem.n_checks, what="detectors")
-        out = np.zeros((len(packed), width(self.problem.n_observables)), dtype=np.uint8)
-        for start in range(0, len(packed), _BATCH):
-            part = packed[start : start + _BATCH]
-            out[start : start + _BATCH] = self._backend.predict(*self._answers(part), part)
-        return out
-
-    def gap(self, detectors: U8) -> F64:
-        """[shots] log-odds that the observable was not flipped; see `AnswerDecoder.gap`."""
-        packed = checked(detectors, self.problem.n_checks, what="detectors")
-        parts = [packed[start : start + _BATCH] for start in range(0, len(packed), _BATCH)]
-        return np.concatenate(
-            [np.zeros(0), *(self._backend.gap(*self._answers(part), part) for part in parts)]
-        )
-
     def seconds_elsewhere(self) -> float:
         """CPU seconds that the confined process has used."""
         return self._worker.cpu_seconds() or 0.0
 
-    def _answers(self, detectors: U8) -> tuple[Kind, npt.NDArray[Any]]:
+    def answers(self, detectors: U8) -> tuple[Kind, npt.NDArray[Any]]:
         raw = self._worker.answers(self._held, detectors)
         valid = screen(self.problem, self._held, raw)
         if not valid.all():

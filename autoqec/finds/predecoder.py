@@ -99,8 +99,8 @@ class Predecoder:
         Only where the backend is matching and there is one observable.
         """
         packed = self._packed(shots, bit_packed_shots)
-        gap = self._decoder.gap(packed)
-        return unpack(self._decoder.decode(packed), 1), np.abs(gap)
+        predicted, gap = self._decoder.decode_with_gap(packed)
+        return unpack(predicted, 1), np.abs(gap)
 
     def as_sinter(self) -> sinter.Decoder:
         """For `sinter.collect(custom_decoders={...})`."""

@@ -159,7 +159,7 @@ class RunnerConfig(BaseModel):
     round_dir: str = Field(min_length=1)
     # worktree path
     code_cwd: str | None = None
-    branch: str | None = Field(default=None, min_length=1)
+    branch: str | None = Field(default=None, min_length=1, max_length=1000)
     fork_from: str | list[str] | None = None
     fork_from_canonical: str | None = None
     fork_from_ordered: list[str] | None = None
@@ -218,7 +218,7 @@ class RoundMetrics(BaseModel):
     # worktree path
     round_attempt_id: str | None = Field(default=None, min_length=1)
     reconcile_id: str | None = Field(default=None, min_length=1)
-    branch: str | None = Field(default=None, min_length=1)
+    branch: str | None = Field(default=None, min_length=1, max_length=1000)
     commit_sha: str | None = Field(default=None, min_length=1)
     fork_from: str | list[str] | None = None
     fork_from_canonical: str | None = None

@@ -2,7 +2,7 @@
 
 Options and files are derived from what the commands declare and read: a new command, option or file is tried without a word here,
 but for its good command line in `fuzz_options.good`. A part of the cases runs in every `make test`, always the same ones; all of
-them in `make test-slow`.
+them in `make fuzz`.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def test_some_values_of_all_options(scene: Scene, odd: dict[str, str], judge: Ju
     _verdict(judge)
 
 
-@pytest.mark.slow
+@pytest.mark.fuzz
 def test_all_values_of_all_options(scene: Scene, odd: dict[str, str], judge: Judge) -> None:
     judge.judge(fuzz_options.cases(scene, odd))
     assert judge.played > 2_000
@@ -78,7 +78,7 @@ def test_some_damages_of_a_file(group: fuzz_files.Group, scene: Scene, judge: Ju
     _verdict(judge)
 
 
-@pytest.mark.slow
+@pytest.mark.fuzz
 @pytest.mark.parametrize("group", fuzz_files.GROUPS, ids=lambda group: group.name)
 def test_all_damages_of_a_file(group: fuzz_files.Group, scene: Scene, judge: Judge) -> None:
     for mutant in group.mutants(scene):

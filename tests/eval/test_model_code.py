@@ -139,6 +139,12 @@ def test_the_branch_s_own_module_is_what_gets_verified(
     assert report.ablation.ler_shuffled > report.ablation.ler_baseline
     assert report.ablation.ler_reinitialised == pytest.approx(report.ablation.ler_baseline, rel=0.05)
     assert next(guard for guard in report.guards if guard.name == "code_scope").ok
+    # What guards asked of the model's process before does not count against it in the estimate.
+    found = report.estimate
+    half_width = (found.ler_candidate_ci[1] - found.ler_candidate_ci[0]) / 2
+    assert abs(found.ler_candidate - report.ler_holdout) < 5 * half_width
+    assert found.untrained is None  # untrained, a network is the plain backend
+    assert [row.baseline for row in found.classical] == ["pymatching_correlated"]
 
 
 @pytest.mark.verifier

@@ -147,6 +147,13 @@ def test_the_effect_is_measured_on_shots_that_selected_nothing(
     assert found.delta == pytest.approx((found.b - found.c) / found.shots)
     selected = (report.delta_ler_ci_low, report.delta_ler_ci_high)
     assert agree(found.delta, found.delta_ci, report.delta_ler_holdout, selected)
+    beside = {row.baseline: row for row in (*found.classical, found.untrained)}
+    assert beside.keys() == {"pymatching_correlated", "untrained"}
+    assert all(
+        (row.shots, row.ler_candidate) == (found.shots, found.ler_candidate) for row in beside.values()
+    )
+    assert beside["untrained"].ler_baseline == found.ler_candidate  # nothing was learned here
+    assert found.beats_classical == all(row.delta_ci[0] > 0 for row in (found, *found.classical))
     rows = Ledger(VerifierDir(home)).rows()
     assert rows[-1]["estimate"] == found.bundle
     assert is_sealed(VerifierDir(home).bundles, found.bundle)

@@ -115,7 +115,7 @@ def test_the_gap_is_that_of_pymatching_with_the_observable_as_a_detector(find: M
     idle = ~np.unpackbits(faults, axis=1).any(axis=1)
     assert kind == "faults"
     assert idle.sum() > 50
-    gap = decoder.gap(np.packbits(shots[idle], axis=1, bitorder="little"))
+    _, gap = decoder.decode_with_gap(np.packbits(shots[idle], axis=1, bitorder="little"))
     for shot, value in zip(shots[idle], gap, strict=True):
         weights = [matching.decode(np.append(shot, bit), return_weight=True)[1] for bit in (0, 1)]
         assert weights[1] - weights[0] == pytest.approx(value, abs=1e-3)

@@ -296,7 +296,7 @@ def test_onnx_runtime_computes_the_same(variant, tmp_path):
     backend = make_backend(problem, "osd" if variant.startswith("gnn") else "mwpm")
     detectors = load_env(env).sampler(PROBLEMS[env]).sample(9, 0).detectors
     done = to_onnx(module, backend, tmp_path / "model.onnx", detectors=detectors)
-    theirs = OnnxPredecoder(done.path, problem).answers(detectors)
+    _, theirs = OnnxPredecoder(done.path, problem).answers(detectors)
     kind, ours = PredecoderPipeline(module, backend).answers(detectors)
     assert done.output == OUTPUTS[kind]
     torch.testing.assert_close(torch.from_numpy(theirs), torch.from_numpy(ours), atol=1e-3, rtol=1e-3)
