@@ -172,7 +172,11 @@ def test_a_second_verification_draws_no_second_estimate(
     second = verify(folder, env, options(home, cap=2 * CHUNK, shots=2 * CHUNK))
     assert (first.verdict, second.verdict) == ("VERIFIED", "VERIFIED")
     assert first.paired_eval_bundle_id != second.paired_eval_bundle_id
-    timing = {"seconds"}
+    timing = {
+        "us_per_shot": True,
+        "classical": {"__all__": {"us_per_shot"}},
+        "untrained": {"us_per_shot"},
+    }
     assert first.estimate.model_dump(exclude=timing) == second.estimate.model_dump(exclude=timing)
     with pytest.raises(InputError, match="drawn once"):
         verify(folder, env, options(home, kind="estimate", shots=3 * CHUNK))
