@@ -122,6 +122,7 @@ def _beside(report: VerifyReport) -> dict[str, Any]:
         return {}
     best, start = found.vs_strongest, found.untrained
     return {
+        "ratio_ci": list(found.ratio_ci),
         "ratio_vs_strongest": best.ratio,
         "ratio_vs_strongest_ci": list(best.ratio_ci),
         "beats_classical": found.beats_classical,

@@ -24,7 +24,7 @@ def of_verification(verified: Mapping[str, Any]) -> tuple[str, ...]:
     best = _ratio(verified.get("ratio_vs_strongest"), verified.get("ratio_vs_strongest_ci"))
     time = verified.get("us_per_shot")
     return (
-        _ratio(verified.get("ratio"), None),
+        _ratio(verified.get("ratio"), verified.get("ratio_ci")),
         best if best == "-" or name is None else f"{best} {name}",
         _ratio(verified.get("ratio_vs_untrained"), verified.get("ratio_vs_untrained_ci")),
         "-" if time is None else f"{time:.3g}",
