@@ -93,6 +93,13 @@ def _read(path: Path | None, model: type[BaseModel]) -> Any:
     "--budget-minutes", type=Number(min=0, min_open=True), help="Maximum time that rounds may take."
 )
 @click.option(
+    "--round-minutes",
+    "wall_clock_s",
+    type=Number(min=0, min_open=True, max=15_000),
+    callback=lambda _context, _option, minutes: None if minutes is None else 60.0 * minutes,
+    help="Maximum time of one round's training and validation. Default: its profile's.",
+)
+@click.option(
     "--refuse-over-budget",
     is_flag=True,
     help="Refuse configs beyond the environment's FLOPs and parameter budgets, which else run and are marked.",
@@ -106,7 +113,7 @@ def _read(path: Path | None, model: type[BaseModel]) -> Any:
     "--run",
     "run_dir",
     type=RunPath(),
-    help="Resume this run instead of making one; --rounds and --budget-minutes change its plan.",
+    help="Resume this run instead of making one; --rounds, --budget-minutes and --round-minutes change its plan.",
 )
 def begin(env_yaml: str | None, run_dir: Path | None, **options: Any) -> None:
     """Make a run for ENV, or resume one; what a crash left is repaired."""
@@ -139,12 +146,13 @@ def _resume(run_dir: Path, options: dict[str, Any]) -> None:
     from autoqec.errors import InputError
     from autoqec.runs import chat
 
-    fixed = [f"--{name.replace('_', '-')}" for name in options if name not in ("rounds", "budget_minutes")]
+    changeable = ("rounds", "budget_minutes", "wall_clock_s")
+    fixed = [f"--{name.replace('_', '-')}" for name in options if name not in changeable]
     if fixed:
         raise InputError(
             "a run keeps what it was started with",
             where=", ".join(fixed),
-            hint="with --run, only --rounds and --budget-minutes may be given",
+            hint="with --run, only --rounds, --budget-minutes and --round-minutes may be given",
         )
 
     def take(research: ResearchRun) -> dict[str, Any]:

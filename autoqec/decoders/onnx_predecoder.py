@@ -82,7 +82,7 @@ class OnnxPredecoder(AnsweringDecoder):
         }
         self.kind = self._checked_kind()
         self._check_problem(problem)
-        order = int(self.metadata.get("order", "0"))
+        order = self._order()
         named = backend or make_backend(problem, self.metadata.get("backend", ""), order)
         super().__init__(named, batch=_BATCH, threads=threads)
 
@@ -98,6 +98,12 @@ class OnnxPredecoder(AnsweringDecoder):
         raise InputError(
             "does not say what its output is", where=self._where, hint="write it with `autoqec export --onnx`"
         )
+
+    def _order(self) -> int:
+        text = self.metadata.get("order", "0")
+        if not (text.isascii() and text.isdecimal() and len(text) < 4):
+            raise InputError(f"has the order {text[:40]!r}", where=self._where, hint="export it again")
+        return int(text)
 
     def _check_problem(self, problem: DecodingProblem) -> None:
         for name, text in described(problem).items():

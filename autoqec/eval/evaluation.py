@@ -34,11 +34,7 @@ Sink = Callable[[Any], None]
 
 @dataclass
 class Evaluation:
-    """Scores of all decoders on one bundle.
-
-    is_metered: whether the subjects' CPU time is taken at the reference p. It is the time since the question before, so nothing else
-    may be asked of their processes in between: guards are, before an estimate.
-    """
+    """Scores of all decoders on one bundle."""
 
     env: Environment
     options: VerifyOptions
@@ -49,7 +45,6 @@ class Evaluation:
     problems: Mapping[float, DecodingProblem]
     plain: DecoderChoice
     tally: Tally = field(default_factory=Tally)
-    is_metered: bool = True
 
     def where(self, p: float) -> Where:
         return Where(repr(p), *self.bundle.files(p))
@@ -173,7 +168,7 @@ class Evaluation:
                     f"{key}/{REAL}",
                     low,
                     high,
-                    metered=self.is_metered and p == self.reference_p,
+                    metered=p == self.reference_p,
                 )
                 work.append((task, self._adder(p, task.model)))
             work.append((Baseline(self.where(p), self.plain, low, high), self._adder(p, self.plain.name)))

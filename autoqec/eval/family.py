@@ -16,10 +16,11 @@ from autoqec.io.untrusted_file import read_regular
 from autoqec.layout import RunDir, is_run_id, is_stamp
 
 _MAX_ABOUT = 1 << 20
+_HASH = 64
 _RUN, _ROUND = "run", "round"
 
 
-def run_family(round_dir: Path, branch: str | None = None) -> str | None:
+def run_family(round_dir: Path, branch: str | None = None, env_hash: str | None = None) -> str | None:
     """The family of a round that belongs to a run; None for one that stands alone.
 
     The branch of the round's commit says which run it is of; without one, the run's own file beside it, or the folder's name
@@ -34,8 +35,9 @@ def run_family(round_dir: Path, branch: str | None = None) -> str | None:
     run_id = named or recorded or (folder.name if is_stamp(folder.name) else None)
     if not isinstance(run_id, str) or not is_run_id(run_id):
         return None
-    base = about.get("base_commit") if recorded == run_id else None
-    return " ".join([_RUN, run_id, *([base] if isinstance(base, str) else [])])
+    # A time is unique. A name may be used again, for another environment; nothing that the run's own files say makes two of one.
+    scope = [env_hash] if env_hash is not None and not is_stamp(run_id) else []
+    return " ".join([_RUN, run_id, *scope])
 
 
 def lone_family(env_hash: str, dsl: Mapping[str, Any], seed: int | None) -> str:
@@ -48,8 +50,8 @@ def is_lone(family: object) -> bool:
 
 
 def shared(one: object, other: object) -> bool:
-    """Whether two families draw on one plan. A run whose base is not known shares with all of its identity; families of
-    older ledgers are the folders of runs."""
+    """Whether two families draw on one plan: those of one run's identity and, where that is a name, of one environment. Older ledgers have
+    the base commit in its place, or the folders of runs: they share with all of their identity."""
     if not isinstance(one, str) or not isinstance(other, str):
         return False
     if one == other:
@@ -61,10 +63,11 @@ def shared(one: object, other: object) -> bool:
 
 
 def _parts(family: str) -> tuple[str, str | None] | None:
-    """Identity and base commit of a run's family."""
-    words = family.split(" ")
-    if words[0] == _RUN and len(words) in (2, 3):
-        return words[1], words[2] if len(words) == 3 else None
+    """Identity of a run's family, and its environment where that counts."""
+    kind, _, rest = family.partition(" ")
+    if kind == _RUN:
+        run_id, _, scope = rest.partition(" ")
+        return run_id, scope if len(scope) == _HASH and not is_stamp(run_id) else None
     name = family.rsplit("/", 1)[-1]
     return (name, None) if is_stamp(name) else None
 

@@ -63,6 +63,7 @@ def at_commit(repo: Path, commit: str, home: VerifierDir) -> ModelCode:
     except GitError as error:
         raise InputError(error.what, where=str(repo), hint="is the repository damaged?") from error
     target = home.code / commit
+    home.path.mkdir(parents=True, exist_ok=True, mode=0o700)
     with locked(home.lock.with_name("code.lock")):
         if not _holds(target, files):
             shutil.rmtree(target, ignore_errors=True)

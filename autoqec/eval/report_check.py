@@ -22,7 +22,7 @@ from autoqec.eval.bundles import CHUNK
 from autoqec.eval.composition import THRESHOLD, read_composition
 from autoqec.eval.guards import guards
 from autoqec.eval.paired_row import paired_figures, paired_row
-from autoqec.eval.schema import Interval, PairedFigures, PairedRow, VerifyReport
+from autoqec.eval.schema import Against, Interval, PairedFigures, PairedRow, VerifyReport
 from autoqec.stats.intervals import paired_difference, wilson
 from autoqec.stats.sequential import TOTAL_ALPHA, decide_evidence
 from autoqec.stats.table import PairedTable
@@ -113,16 +113,31 @@ def _estimate(report: VerifyReport, level: float, at: float) -> Iterator[str]:
         return
     if found.baseline != report.baseline:
         yield "has an estimate against another decoder than the plain backend"
-    others = [*found.classical, *([] if found.untrained is None else [found.untrained])]
     try:
-        if not all(_follows(row, at, level) for row in (found, *others)):
+        if not all(_follows(row, at, level) for row in (found, *_beside(report))):
             yield "has an estimate that does not follow from its counts"
     except (InputError, ZeroDivisionError):
         yield "has counts of the estimate that are not counts of shots"
         return
-    lowest = min((found, *found.classical), key=lambda row: row.ler_baseline)
-    if found.classical and lowest.ler_baseline < found.vs_strongest.ler_baseline:
-        yield "has an estimate whose strongest baseline is not the one of the lowest LER"
+    if found.us_per_shot is not None:  # older estimates have no rows of other decoders
+        ran = {
+            row.name
+            for row in report.baselines
+            if row.p == at and row.ler is not None and not row.is_candidate
+        }
+        if [row.baseline for row in found.classical] != sorted(
+            ran, key=[row.name for row in report.baselines].index
+        ):
+            yield "has an estimate with other classical decoders than its test"
+        best = min((found, *found.classical), key=lambda row: row.ler_baseline)
+        quoted = (
+            found.strongest,
+            found.delta_vs_strongest,
+            found.delta_vs_strongest_ci,
+            found.shots_of_strongest,
+        )
+        if not _close(quoted, (best.baseline, best.delta, best.delta_ci, best.shots)):
+            yield "has an estimate whose strongest baseline is not the one of the lowest LER"
     if found.shots % CHUNK or found.interval_level != level or found.bundle == report.paired_eval_bundle_id:
         yield "has an estimate that is not of shots of its own"
 
@@ -185,6 +200,9 @@ def disagreements(
     if claim.estimate is not None:
         head = fresh.estimate or now_at.get(claim.estimate.p)
         found += [] if head is None else _apart(claim.estimate, head, level)
+        now_by = {row.baseline: row for row in _beside(fresh)}
+        for beside in _beside(claim):
+            found += [] if beside.baseline not in now_by else _apart(beside, now_by[beside.baseline], level)
     found += _baselines_apart(claim, fresh, level)
     if claim.composition is not None:
         for said_delta, parent in zip(claim.composition.parent_deltas, parents, strict=False):
@@ -198,7 +216,14 @@ def disagreements(
 def comparisons_of(report: VerifyReport) -> int:
     """Intervals that `disagreements` compares."""
     composed = len(report.composition.parent_deltas) if report.composition is not None else 0
-    return 3 * (len(report.per_p) + 1) + len(report.baselines) + composed
+    return 3 * (len(report.per_p) + 1 + len(_beside(report))) + len(report.baselines) + composed
+
+
+def _beside(report: VerifyReport) -> list[Against]:
+    """The other decoders of the estimate."""
+    if (found := report.estimate) is None:
+        return []
+    return [*found.classical, *([] if found.untrained is None else [found.untrained])]
 
 
 def _apart(said: PairedFigures, now: PairedFigures, level: float) -> Iterator[str]:

@@ -161,15 +161,16 @@ class Estimate(PairedFigures):
     us_per_shot: float | None = None
 
     @property
-    def vs_strongest(self) -> PairedFigures:
-        """The candidate against the strongest classical decoder; where that is not among `classical`, against the plain backend."""
-        return next((row for row in self.classical if row.baseline == self.strongest), self)
+    def vs_strongest(self) -> PairedFigures | None:
+        """The candidate against the strongest classical decoder; None where that one has no row."""
+        return next((row for row in (self, *self.classical) if row.baseline == self.strongest), None)
 
     @property
     def beats_classical(self) -> bool:
         """Whether it is better than every classical decoder here, each by its own interval. A test of all of them together: it is
         wrong no more often than the one against the best of them."""
-        return all(row.delta_ci[0] > 0 for row in (self, *self.classical))
+        rows = (self, *self.classical)
+        return self.vs_strongest is not None and all(row.delta_ci[0] > 0 for row in rows)
 
 
 class Headline(NamedTuple):

@@ -15,7 +15,7 @@ from typing import Any, Self
 
 from autoqec.errors import AutoQECError
 from autoqec.eval.kernel_store import trusted_environment
-from autoqec.eval.verifier_worker import Task, WorkerSetup
+from autoqec.eval.verifier_worker import NO_SETUP, Task, WorkerSetup
 from autoqec.eval.worker_results import decode, result_type
 from autoqec.io.child_env import ONE_THREAD
 from autoqec.io.cores import available_cores
@@ -36,7 +36,7 @@ class VerifierPool:
         self._held = contextlib.ExitStack()
         self._scratch = self._held.enter_context(scratch_folder("verify"))
         self._kernels = kernels
-        self.models: frozenset[str] = frozenset()
+        self._setup = NO_SETUP
         self.count = count or min(available_cores(), MAX_WORKERS)
 
     def __enter__(self) -> Self:
@@ -55,9 +55,18 @@ class VerifierPool:
 
     def equip(self, setup: WorkerSetup) -> None:
         """Gives every worker the problems and models of the tasks that follow."""
-        self.models = frozenset(setup.models)
+        self._setup = setup
         for _, connection in self._processes:
             connection.send(setup)
+
+    def renew(self) -> None:
+        """The same problems and models, in confined processes that were asked nothing yet."""
+        self.equip(self._setup)
+
+    @property
+    def models(self) -> frozenset[str]:
+        """Names of the models that the workers hold."""
+        return frozenset(self._setup.models)
 
     def run(self, tasks: Sequence[Task], progress: Callable[[Any], None] | None = None) -> list[Any]:
         """The results of all tasks, in their order; tasks are started in that order as workers come free."""

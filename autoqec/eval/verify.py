@@ -158,7 +158,9 @@ class _Verification:
         """The size of a verified round's effect, on the one bundle that is ever drawn for it."""
         bundle = self._estimate_bundle(verification.subject, family)
         stack.callback(_discard, bundle)
-        again = replace(evaluation, bundle=bundle, tally=Tally(), is_metered=False)
+        # In processes that were asked nothing yet, as the test was: no model can tell the two, and guards' work is not charged to it.
+        evaluation.pool.renew()
+        again = replace(evaluation, bundle=bundle, tally=Tally())
         again.estimate(verification.key)
         measured = replace(verification, bundle=bundle, tally=again.tally)
         return report.estimate_of(measured, again, bundle.seal(self.home.bundles))
@@ -271,7 +273,9 @@ class _Verification:
 def _family(subject: Subject) -> str:
     """What shares the plan of confirmations with a subject."""
     branch = subject.branch if subject.code.commit is not None else None
-    return run_family(subject.round_dir, branch) or lone_family(subject.env_hash, subject.dsl, subject.seed)
+    return run_family(subject.round_dir, branch, subject.env_hash) or lone_family(
+        subject.env_hash, subject.dsl, subject.seed
+    )
 
 
 def _discard(bundle: Bundle) -> None:

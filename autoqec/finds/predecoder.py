@@ -237,15 +237,14 @@ def load_predecoder(
     data = checkpoint.read_file(path)
     info, _ = checkpoint.from_bytes(data, where=str(path))
     if env is None:
-        found = env_of_checkpoint(path)
-    else:
-        found = env if isinstance(env, Environment) else load_env(env)
-        if info.env_hash != found.content_hash:
-            raise InputError(
-                f"the checkpoint belongs to {info.env_name}, or to another version of {found.spec.name}",
-                where=str(path),
-                hint="give the environment that the round was trained on",
-            )
+        env = env_of_checkpoint(path)
+    found = env if isinstance(env, Environment) else load_env(env)
+    if info.env_hash != found.content_hash:
+        raise InputError(
+            f"the checkpoint belongs to {info.env_name}, or to another version of {found.spec.name}",
+            where=str(path),
+            hint="give the environment that the round was trained on",
+        )
     code = code_of_round(files, VerifierDir(), None if repo is None else Path(repo)).root
     is_own = code == installed_root() or is_same_package(code, ("autoqec",))
     if p is not None:

@@ -353,7 +353,9 @@ def _environment() -> dict[str, str]:
         "GIT_COMMITTER_NAME": name,
         "GIT_COMMITTER_EMAIL": address,
         "GIT_EDITOR": "true",
+        "GIT_ALLOW_PROTOCOL": "",  # a run names its repository, and what that misses is fetched by nobody's program
         "GIT_LITERAL_PATHSPECS": "1",
+        "GIT_NO_LAZY_FETCH": "1",
         "GIT_NO_REPLACE_OBJECTS": "1",
         "GIT_OPTIONAL_LOCKS": "0",  # reading must not rewrite the user's index
         "GIT_PAGER": "cat",

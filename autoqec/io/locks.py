@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from autoqec.errors import AutoQECError
+from autoqec.errors import AutoQECError, InputError
 
 
 @contextmanager
@@ -22,7 +24,7 @@ def locked(path: str | Path, *, wait: bool = True) -> Iterator[int]:
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    handle = _opened(path)
     try:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -40,6 +42,23 @@ def locked(path: str | Path, *, wait: bool = True) -> Iterator[int]:
             fcntl.flock(handle, fcntl.LOCK_UN)
     finally:
         os.close(handle)
+
+
+def _opened(path: Path) -> int:
+    """The lock file, made if it is missing. The folder may be a stranger's: a link or a pipe in its place is refused."""
+    try:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o644)
+    except OSError as error:
+        if error.errno not in (errno.ELOOP, errno.EISDIR, errno.ENXIO):
+            raise
+        handle = None
+    if handle is not None and stat.S_ISREG(os.fstat(handle).st_mode):
+        return handle
+    if handle is not None:
+        os.close(handle)
+    raise InputError(
+        "is not a lock file", where=str(path), hint="remove it, unless it leads to something of yours"
+    )
 
 
 def is_held(path: str | Path) -> bool:

@@ -83,6 +83,8 @@ def to_text(graph: Graph) -> str:
     lines = [f"{BASELINE} ({graph['base_commit'][:12]})"]
     for parent in [BASELINE, *sorted(children.keys() - known)]:
         lines += _branch_lines(parent, children, "")
+    for parent in sorted(children):  # in a circle
+        lines += _branch_lines(parent, children, "")
     return "\n".join(lines) + "\n"
 
 
@@ -115,7 +117,8 @@ def _node(row: Row, branches: set[str], front: set[str], fates: dict[str, str]) 
 
 
 def _branch_lines(parent: str, children: dict[str, list[Graph]], indent: str) -> Iterator[str]:
-    below = children.get(parent, [])
+    """Each parent's children once: a history that somebody wrote may go in circles."""
+    below = children.pop(parent, [])
     for node in below:
         last = node is below[-1]
         yield f"{indent}{'└─ ' if last else '├─ '}{_label(node)}"

@@ -123,8 +123,8 @@ def _beside(report: VerifyReport) -> dict[str, Any]:
     best, start = found.vs_strongest, found.untrained
     return {
         "ratio_ci": list(found.ratio_ci),
-        "ratio_vs_strongest": best.ratio,
-        "ratio_vs_strongest_ci": list(best.ratio_ci),
+        "ratio_vs_strongest": None if best is None else best.ratio,
+        "ratio_vs_strongest_ci": None if best is None else list(best.ratio_ci),
         "beats_classical": found.beats_classical,
         "ratio_vs_untrained": None if start is None else start.ratio,
         "ratio_vs_untrained_ci": None if start is None else list(start.ratio_ci),

@@ -107,7 +107,11 @@ def _fetch(git: Git, package: PackageDir, manifest: Manifest, archive: Path) -> 
             )
         git("bundle", "verify", "--quiet", bundle)
         refspecs = "".join(f"{ref}:{ref}\n" for ref in manifest.refs)
-        git("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--stdin", bundle, stdin=refspecs)
+        git(
+            *("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--stdin", bundle),
+            stdin=refspecs,
+            variables={"GIT_ALLOW_PROTOCOL": "file"},
+        )
         git("fsck", "--full", "--strict", "--no-dangling")
     except GitError as error:
         raise InputError(

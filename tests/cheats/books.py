@@ -187,7 +187,7 @@ def _budget(name: str, how: str) -> Callable[[Callable[[Scene, Path], Path]], An
             name,
             family=_BUDGETS,
             how=f"after the run's confirmations are used up, {how}",
-            defence="a plan belongs to the run's identity and base commit, and not to a folder",
+            defence="a plan belongs to the run's identity, and neither to a folder nor to what the run's own files say",
             expect="SUSPICIOUS",
             because="no alpha left",
         )(lambda scene: scene.verify(move(scene, _spent_run(scene)) / "round_2", confirmations=1))
@@ -221,6 +221,18 @@ def _stripped(_scene: Scene, run: Path) -> Path:
 @_budget("run with another base", "run.json names no base commit any more")
 def _base(_scene: Scene, run: Path) -> Path:
     RunDir(run).about.write_text(json.dumps({"run_id": _RUN}))
+    return run
+
+
+@_budget("run with a false base", "run.json names another base commit")
+def _false_base(_scene: Scene, run: Path) -> Path:
+    RunDir(run).about.write_text(json.dumps({"run_id": _RUN, "base_commit": "c" * 40}))
+    return run
+
+
+@_budget("run with words for a base", "run.json names several words as its base commit")
+def _words_for_base(_scene: Scene, run: Path) -> Path:
+    RunDir(run).about.write_text(json.dumps({"run_id": _RUN, "base_commit": "a b"}))
     return run
 
 

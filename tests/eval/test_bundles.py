@@ -174,6 +174,8 @@ def test_a_run_is_known_by_its_identity_and_not_by_its_folder(tmp_path: Path) ->
     assert shared(f"{tmp_path}/20260101-120000", family)  # of an older ledger
     assert not shared(run_family(tmp_path / "20260101-120001" / "round_1"), family)
     assert run_family(tmp_path / "alone") is None
+    RunDir(run).about.write_text(json.dumps({"run_id": run.name, "base_commit": "c d"}))
+    assert shared(run_family(run / "round_1"), family)  # whatever its own file says
 
 
 def test_a_run_with_a_name_is_a_family_and_a_folder_of_rounds_is_none(tmp_path: Path) -> None:
@@ -184,6 +186,10 @@ def test_a_run_with_a_name_is_a_family_and_a_folder_of_rounds_is_none(tmp_path: 
     family = run_family(run / "round_1")
     assert shared(run_family(tmp_path / "elsewhere", "exp/first-try/03-wider"), family)
     assert run_family(tmp_path / "elsewhere", "feature/first-try/03-wider") is None
+    here, there = (run_family(run / "round_1", env_hash=letter * 64) for letter in "ef")
+    assert not shared(here, there)  # a name may be used again for another environment
+    RunDir(run).about.write_text(json.dumps({"run_id": run.name, "base_commit": "c" * 40}))
+    assert shared(run_family(run / "round_2", env_hash="e" * 64), here)
 
 
 def test_a_round_that_stands_alone_is_its_config_seed_and_environment() -> None:

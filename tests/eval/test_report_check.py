@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from autoqec.eval.paired_row import paired_row
+from autoqec.eval.paired_row import paired_figures, paired_row
 from autoqec.eval.report_check import FALSE_ALARM, disagreements
-from autoqec.eval.schema import BaselineRow, CostCensus, VerifyReport
+from autoqec.eval.report_check import _estimate as estimate_contradictions
+from autoqec.eval.schema import Against, BaselineRow, CostCensus, Estimate, VerifyReport
 from autoqec.stats.sequential import confirm, confirmation_alpha
 from autoqec.stats.table import PairedTable
 
@@ -87,3 +88,47 @@ def test_gains_over_other_decoders_are_compared_by_their_shots() -> None:
     for claimed, shots, is_apart in ((0.002, 100_000, False), (0.02, 100_000, True), (0.008, 5_000, False)):
         claim = _report(table, baselines=[other(claimed, shots)])
         assert bool(disagreements(claim, fresh, comparisons=4)) == is_apart
+
+
+def _estimate(against: PairedTable, **facts: object) -> Estimate:
+    """Against belief matching, whose rows `against` are, on 10,000 shots."""
+    plain = paired_figures(PairedTable(10_000, 300, 200, 500), p=P, baseline="pymatching", level=LEVEL)
+    best = paired_figures(against, p=P, baseline="belief_matching", level=LEVEL)
+    given: dict[str, object] = {
+        "bundle": "e" * 64,
+        "interval_level": LEVEL,
+        "strongest": "belief_matching",
+        "delta_vs_strongest": best.delta,
+        "delta_vs_strongest_ci": best.delta_ci,
+        "shots_of_strongest": best.shots,
+        "classical": [Against(**best.model_dump(), us_per_shot=30.0)],
+        "us_per_shot": 500.0,
+    }
+    return Estimate(**{**plain.model_dump(), **given, **facts})  # type: ignore[arg-type]
+
+
+def test_other_decoders_of_an_estimate_are_held_against_fresh_shots() -> None:
+    table = PairedTable(10_000, 300, 200, 500)
+    fresh = _report(table, estimate=_estimate(PairedTable(10_000, 100, 150, 550)))
+    assert disagreements(fresh, fresh, comparisons=9) == []
+    forged = _report(table, estimate=_estimate(PairedTable(10_000, 600, 50, 650)))
+    assert any("gain of 0.055" in line for line in disagreements(forged, fresh, comparisons=9))
+
+
+def test_a_classical_decoder_cannot_be_left_out() -> None:
+    slow = BaselineRow(
+        p=P, name="belief_matching", shots=10_000, ler=0.065, delta=-0.005, delta_ci=(-0.008, -0.002)
+    )
+    table = PairedTable(10_000, 300, 200, 500)
+    honest = _estimate(PairedTable(10_000, 100, 150, 550))
+    assert not honest.beats_classical
+    assert honest.vs_strongest.baseline == "belief_matching"
+    given = {"baselines": [slow], "baseline": "pymatching"}
+    for forged, told in (
+        (_estimate(PairedTable(10_000, 100, 150, 550), classical=[]), "other classical decoders"),
+        (_estimate(PairedTable(10_000, 100, 150, 550), strongest="pymatching"), "strongest baseline"),
+    ):
+        assert not forged.beats_classical or forged.strongest == "pymatching"
+        found = list(estimate_contradictions(_report(table, estimate=forged, **given), LEVEL, P))
+        assert any(told in line for line in found)
+    assert list(estimate_contradictions(_report(table, estimate=honest, **given), LEVEL, P)) == []

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from autoqec.errors import AutoQECError
+from autoqec.errors import AutoQECError, InputError
 from autoqec.io.locks import locked
 
 SPAWN = multiprocessing.get_context("spawn")
@@ -58,4 +58,22 @@ def test_an_error_inside_the_block_lets_go(tmp_path: Path) -> None:
     with pytest.raises(ZeroDivisionError), locked(tmp_path / "new" / "lock"):
         1 / 0  # noqa: B018
     with locked(tmp_path / "new" / "lock", wait=False):
+        pass
+
+
+@pytest.mark.parametrize("there", ["something of mine\n", None])
+def test_a_link_in_place_of_a_lock_is_refused_and_leads_nowhere(tmp_path: Path, there: str | None) -> None:
+    """A folder that somebody sent may hold one: what it leads to is neither made nor emptied."""
+    mine, lock = tmp_path / "mine", tmp_path / "sent.lock"
+    if there is not None:
+        mine.write_text(there)
+    lock.symlink_to(mine)
+    with pytest.raises(InputError, match="not a lock file"), locked(lock):
+        pass
+    assert (mine.read_text() if mine.exists() else None) == there
+
+
+def test_a_pipe_in_place_of_a_lock_is_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "sent.lock")
+    with pytest.raises(InputError, match="not a lock file"), locked(tmp_path / "sent.lock"):
         pass

@@ -36,7 +36,9 @@ def judge(verification: VerificationState, _answers: Sequence[Any]) -> GuardResu
         wrong.append(f"the branch changes {', '.join(forbidden[:5])}, which are not model code")
     branch = verification.subject.branch or ""
     tip = git.branch(branch)
-    if tip is not None and git.merge_base(code.commit, tip) != code.commit:
+    if tip is None:
+        wrong.append(f"branch {branch} is not in the repository")
+    elif git.merge_base(code.commit, tip) != code.commit:
         wrong.append(f"branch {branch} no longer contains the commit: its history was rewritten")
     text = "; ".join(wrong) or f"commit {code.commit[:12]} changes {len(changed)} paths, all of them in scope"
     return GuardResult(name=NAME, ok=not wrong, severity="breaks", number=float(len(forbidden)), text=text)
