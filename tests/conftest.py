@@ -24,6 +24,7 @@ def _own_cache(pytestconfig: pytest.Config) -> object:
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setenv("AUTOQEC_CACHE", folder)
         patch.setenv("AUTOQEC_KERNELS", str(kernels))
+        patch.delenv("COLUMNS", raising=False)  # tables are as wide as they need, wherever the tests run
         yield
 
 

@@ -51,7 +51,8 @@ class MatchingBackend:
     def decode_priors(
         self, detectors: U8, priors: npt.NDArray[np.floating], *, threads: int | None = None
     ) -> U8:
-        return self.decode_edges(detectors, self.edge_weights(priors, threads=threads), threads=threads)
+        beliefs = checked_log_odds(priors, len(detectors), self.problem.n_faults)
+        return self.decode_edges(detectors, self._fold(beliefs, threads=threads), threads=threads)
 
     def edge_weights(
         self, priors: npt.NDArray[np.floating], *, threads: int | None = None
