@@ -23,7 +23,7 @@ def autoqec(*arguments: str, **variables: str) -> Result:
         (["basline", "x"], "autoqec: no such command 'basline'", "did you mean 'baseline'?"),
         (["env", "lst"], "autoqec env: no such command 'lst'", "did you mean 'list'?"),
         (["baseline", "x", "--shot", "3"], "autoqec baseline: no such option --shot", "did you mean '--shots'?"),
-        (["baseline"], "autoqec baseline: argument ENV is missing", "see autoqec baseline --help"),
+        (["baseline"], "autoqec baseline: argument ENV... is missing", "see autoqec baseline --help"),
         (["cost", "neural_bp_gap"], "autoqec cost: option --env is missing", "see autoqec cost --help"),
         (["runs", "too", "many"], "autoqec runs: Got unexpected extra arguments", "see autoqec runs --help"),
         (["verify", "x", "--kind", "no"], "--kind: 'no' is not one of", "see autoqec verify --help"),
