@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 from crash_points import CrashTest, fast_folder
 
 
+@pytest.mark.runs
 def test_a_killed_run_goes_on() -> None:
     with fast_folder() as folder:
         test = CrashTest(folder, ["longer", "both", "conflict", "drift"])

@@ -22,6 +22,8 @@ from autoqec.search.feasibility import COST_SLACK, estimate
 from autoqec.search.proposal import BASELINE, Branch, EnvFacts, Proposal, RoundContext
 from autoqec.search.space import RUNGS
 
+pytestmark = pytest.mark.slow
+
 START = PredecoderDSL(type="neural_bp", output_mode="soft_priors", neural_bp=NeuralBpSpec())
 
 

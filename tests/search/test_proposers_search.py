@@ -21,6 +21,8 @@ from autoqec.search.halving import promotions
 from autoqec.search.proposal import BASELINE, Branch, EnvFacts, RoundContext
 from autoqec.search.space import RUNGS, Space
 
+pytestmark = pytest.mark.slow
+
 START = PredecoderDSL(type="neural_bp", output_mode="soft_priors", neural_bp=NeuralBpSpec())
 GAP = {"loss": "backend_gap", "epochs": RUNGS[0], "learning_rate": 3e-3}
 
