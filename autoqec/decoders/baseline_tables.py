@@ -195,15 +195,17 @@ def plot_ler(
     title: str, measured: Sequence[Measured], per: Unit = "shot", path: Path | None = None
 ) -> Figure:
     """LER against p with its interval, log-log, one line per decoder and environment: a colour for each decoder, a line style
-    for each environment. Written to `path`, if given, as its ending says."""
+    for each environment. Where environments differ in their distance alone, Lambda over p stands beside it. Written to `path`, if
+    given, as its ending says."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
         raise UnavailableError(
             "plots need matplotlib", where="--plot", hint="pip install 'autoqec[plot]'"
         ) from error
-    figure = Figure(figsize=(5.2, 4.0), layout="constrained")
-    axes = figure.subplots()
+    ratios = lambdas(measured, per)
+    figure = Figure(figsize=(9.6 if ratios else 5.2, 4.0), layout="constrained")
+    axes, *beside = figure.subplots(1, 2 if ratios else 1, squeeze=False)[0]
     names = list(dict.fromkeys(name for each in measured for r in each.results for name in r.failures))
     distances = [distance_of(each.env) for each in measured]
     labels = [
@@ -235,6 +237,36 @@ def plot_ler(
     axes.grid(visible=True, which="both", alpha=0.25)
     if axes.has_data():
         axes.legend(fontsize=8 if len(measured) == 1 else 6)
+    for place in beside:
+        _plot_lambdas(place, ratios, names)
     if path is not None:
         figures.save(figure, path)
     return figure
+
+
+def _plot_lambdas(axes: Any, ratios: Sequence[dict[str, Any]], names: Sequence[str]) -> None:
+    """One line per decoder and step of the distance; 1 is where more distance does not help."""
+    steps = sorted({(row["from_distance"], row["to_distance"]) for row in ratios})
+    for n, step in enumerate(steps):
+        for name in names:
+            points = sorted(
+                (row["p"], row["lambda"], row["lambda_low"], row["lambda_high"])
+                for row in ratios
+                if (row["from_distance"], row["to_distance"]) == step
+                and row["decoder"] == name
+                and None not in (row["lambda"], row["lambda_high"])
+            )
+            if points:
+                p, value, low, high = (list(column) for column in zip(*points, strict=True))
+                below = [one - bound for one, bound in zip(value, low, strict=True)]
+                above = [bound - one for one, bound in zip(value, high, strict=True)]
+                axes.errorbar(
+                    p, value, yerr=(below, above), marker="osD^v"[n % 5], markersize=4, capsize=2, linewidth=1.2,
+                    color=f"C{list(names).index(name) % 10}", linestyle=("-", "--", ":", "-.")[n % 4],
+                    label=f"{name}, {step[0]} to {step[1]}",
+                )  # fmt: skip
+    axes.axhline(1.0, color="0.5", linewidth=0.8)
+    axes.set(xscale="log", yscale="log", xlabel="physical error rate p", ylabel="Lambda per step of 2")
+    axes.grid(visible=True, which="both", alpha=0.25)
+    if axes.has_data():
+        axes.legend(fontsize=6)

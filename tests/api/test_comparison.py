@@ -8,6 +8,7 @@ import pytest
 from finds.conftest import Maker
 
 import autoqec
+from autoqec.decoders.baseline_tables import plot_ler
 from autoqec.envs.seeds import derive_seed
 from autoqec.errors import InputError
 
@@ -100,3 +101,14 @@ def test_matching_with_weights_per_shot_is_pymatching_on_its_own_weights(env: au
         matching.decode(shots[:, 1:])
     with pytest.raises(InputError, match="PerShotMatching"):
         autoqec.PerShotMatching("model.dem")  # type: ignore[arg-type]
+
+
+def test_distances_have_lambda_beside_their_rates() -> None:
+    found = [
+        autoqec.compare(f"surface_d{d}_depol", [], p=[0.005, 0.01], shots=2_000, workers=1) for d in (3, 5)
+    ]
+    figure = plot_ler("distances", [each.measured for each in found])
+    rates, ratios = figure.axes
+    assert len(rates.get_legend().get_texts()) == 2
+    assert [text.get_text() for text in ratios.get_legend().get_texts()] == ["pymatching, 3 to 5"]
+    assert len(found[0].plot().axes) == 1
