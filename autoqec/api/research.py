@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from autoqec.api.frames import frame
 from autoqec.errors import InputError
+from autoqec.eval.pareto import best_of
 from autoqec.finds.predecoder import Predecoder, load_predecoder
 from autoqec.layout import RunDir, in_runs, runs_folder
 from autoqec.runner.safety import default_memory_gb
@@ -65,14 +66,14 @@ class RunRecord:
         return frame(fork_graph.checked(self._run)["nodes"])
 
     def predecoder(self, number: int | None = None, **options: Any) -> Predecoder:
-        """The predecoder of a round; without a number, of the round on the front with the largest gain. Options as of
-        `load_predecoder`."""
+        """The predecoder of a round; without a number, of the best round on the front, which is chosen by its test and not by the
+        estimate that is quoted. Options as of `load_predecoder`."""
         if number is None:
-            if not self._front:
+            if (best := best_of(self._front)) is None:
                 raise InputError(
                     "no round of it is verified here", where=str(self.path), hint="give the number of a round"
                 )
-            number = max(self._front, key=lambda row: row.delta_vs_baseline_holdout).round
+            number = best.round
         run = self._run
         return load_predecoder(run.files.round(number).path, **{"repo": run.repository.root, **options})
 
@@ -105,9 +106,9 @@ def read_run(run: str | Path | None = None) -> RunRecord:
 def run(
     env: str | Path,
     *,
-    rounds: int = 10,
+    rounds: int | None = None,
     proposer: str | None = None,
-    profile: Literal["dev", "prod"] = "dev",
+    profile: Literal["dev", "prod"] | None = None,
     run_id: str | None = None,
     workspace: str | Path | None = None,
     budget_minutes: float | None = None,
@@ -119,9 +120,9 @@ def run(
 
     Args:
         env: the name of a builtin environment, or a YAML file.
-        rounds: in all.
+        rounds: in all. Default: 10, or those of the run that resumes.
         proposer: "llm", "optuna", "evolution" or "templates". Default: llm if one is configured, else optuna.
-        profile: budgets of a round.
+        profile: budgets of a round. Default: dev.
         run_id: names the run; all its seeds are derived from it.
         workspace: folder whose `runs/` gets the run. Default: the working directory.
         budget_minutes, budget_usd: maximum time of rounds, and cost of language models.
@@ -135,12 +136,17 @@ def run(
     locate_env(str(env))
     made = None if run_id is None else RunDir(runs_folder(folder) / check_run_id(run_id))
     if made is not None and made.plan.exists():
-        research = ResearchRun.open(made.path)
+        research = _resumed(made.path, str(env), proposer, profile, verify_shots)
+        usd = None if budget_usd is None else Decimal(str(budget_usd))
+        asked = {"rounds": rounds, "budget_minutes": budget_minutes, "budget_usd": usd}
+        if changes := {key: value for key, value in asked.items() if value is not None}:
+            with research.run.exclusive():
+                research.replan(**changes)
     else:
         plan = Plan(
-            rounds=rounds,
+            rounds=10 if rounds is None else rounds,
             proposer=name,
-            profile=profile,
+            profile=profile or "dev",
             verify_shots=verify_shots,
             budget_minutes=budget_minutes,
             budget_usd=None if budget_usd is None else Decimal(str(budget_usd)),
@@ -149,3 +155,24 @@ def run(
         research = ResearchRun.begin(folder, str(env), open_default(folder), plan, run_id)
     Loop(research, make_adapter(research.plan, research.run.files), event=event).run()
     return RunRecord(research.run.files.path)
+
+
+def _resumed(
+    folder: Path, env: str, proposer: str | None, profile: str | None, verify_shots: int | None
+) -> ResearchRun:
+    """A run that is there; what it was started with stays."""
+    research = ResearchRun.open(folder)
+    plan = research.plan
+    for where, asked, planned in (
+        ("env", locate_env(env)[0], research.run.info.env),
+        ("proposer", proposer, plan.proposer),
+        ("profile", profile, plan.profile),
+        ("verify_shots", verify_shots, plan.verify_shots),
+    ):
+        if asked is not None and asked != planned:
+            raise InputError(
+                f"run {research.run.run_id} was started with {planned}, not {asked}",
+                where=where,
+                hint="leave it as it was, or choose another run_id",
+            )
+    return research

@@ -55,3 +55,5 @@ def test_a_run_is_read_as_data_frames(tmp_path: Path, monkeypatch: pytest.Monkey
     assert autoqec.run("surface_d3_depol", rounds=1, run_id="mine", proposer="optuna").rounds.equals(
         again.rounds
     )
+    with pytest.raises(autoqec.AutoQECError, match="was started with optuna"):
+        autoqec.run("surface_d3_depol", run_id="mine", proposer="templates")
