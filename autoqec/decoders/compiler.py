@@ -27,8 +27,12 @@ def context(problem: DecodingProblem, device: torch.device | str = "cpu") -> dic
     prior = torch.from_numpy(problem.priors).float().to(device)
     fault = torch.from_numpy(coo.col.astype("int64")).to(device)
     check = torch.from_numpy(coo.row.astype("int64")).to(device)
+    more = {}
+    if problem.joint is not None:
+        more["joint_p"] = torch.from_numpy(problem.joint.priors).float().to(device)
     return {
         "tanner_edges": torch.stack([check, fault]),
         "edge_features": (torch.log1p(-prior) - torch.log(prior))[fault][:, None],
         "prior_p": prior,
+        **more,
     }

@@ -16,7 +16,7 @@ from autoqec.decoders.modules.predecoders import ProblemPredecoder
 from autoqec.envs.packing import unpack
 from autoqec.envs.problem import DecodingProblem
 
-_COUNT_BATCH = 4
+_COUNTED, _COUNTED_WHERE_SHOTS_DIFFER = 4, 512
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,13 @@ class Cost:
 
 def count_flops(module: ProblemPredecoder, problem: DecodingProblem) -> int:
     """FLOPs for one syndrome; what a call costs whatever its batch drops out."""
-    rows = unpack(typical_syndromes(problem, _COUNT_BATCH), problem.n_checks)
-    return count(module, [torch.from_numpy(rows).float()], context(problem)).mean
+    ctx = context(problem)
+    for shots in (_COUNTED, _COUNTED_WHERE_SHOTS_DIFFER):
+        rows = torch.from_numpy(unpack(typical_syndromes(problem, shots), problem.n_checks)).float()
+        found = count(module, [rows], ctx)
+        if found.spread == 0.0:
+            break
+    return found.mean
 
 
 def measure(module: ProblemPredecoder, problem: DecodingProblem, *, latency: bool = False) -> Cost:

@@ -12,8 +12,9 @@ from autoqec.envs.problem import U8, DecodingProblem
 
 def typical_syndromes(problem: DecodingProblem, shots: int, seed: int = 0) -> U8:
     """Packed syndromes of faults drawn by the problem's own priors: work that depends on the shot is counted as it happens."""
-    faults = np.random.default_rng(seed).random((shots, problem.n_faults)) < problem.priors
-    return np.ascontiguousarray(pack((problem.h.astype(np.int32) @ faults.T.astype(np.int32)).T % 2))
+    model = problem.sampled
+    faults = np.random.default_rng(seed).random((shots, model.n_faults)) < model.priors
+    return np.ascontiguousarray(pack((model.h.astype(np.int32) @ faults.T.astype(np.int32)).T % 2))
 
 
 def learned_numbers(sizes: Mapping[str, tuple[int, int]]) -> int:

@@ -78,11 +78,37 @@ class GnnSpec(_Strict):
         return sorted(features, key=get_args(EdgeFeature).index)
 
 
+class TurboSpec(_Strict):
+    """Propagation on both halves of a CSS code by turns, where the environment shows a predecoder both (`osd_bases:
+    observable_with_context`).
+
+    exchanges: how often the two halves tell each other what they found. A shot stops as soon as its syndrome is explained.
+    context_iterations: iterations on the other half in each exchange; `iterations` are those on the backend's half.
+    legs: further attempts at shots that are not explained, each with its own disordered memory; the lightest solution counts.
+    leg_exchanges: exchanges of such an attempt. solutions: with so many a shot needs no further attempt.
+    """
+
+    exchanges: int = Field(default=8, ge=1, le=10_000)
+    context_iterations: int = Field(default=2, ge=1, le=1_000_000)
+    legs: int = Field(default=0, ge=0, le=10_000)
+    leg_exchanges: int = Field(default=13, ge=1, le=10_000)
+    solutions: int = Field(default=4, ge=1, le=10_000)
+
+    @model_validator(mode="after")
+    def _belongs_to_legs(self) -> Self:
+        for name in ("leg_exchanges", "solutions"):
+            value = getattr(self, name)
+            if self.legs == 0 and value != type(self).model_fields[name].default:
+                raise ValueError(f"{name} = {value} needs legs: 1 or more")
+        return self
+
+
 class NeuralBpSpec(_Strict):
     """Belief propagation with learned weights.
 
     memory: a learned share of each fault's last posterior is carried into the next iteration.
     prior_mix: learn how far the posterior replaces the prior in what the backend is given.
+    turbo: on both halves of a CSS code.
     """
 
     iterations: int = Field(default=8, ge=1, le=1_000_000)
@@ -94,6 +120,15 @@ class NeuralBpSpec(_Strict):
     memory: Literal["none", "learnable"] = "none"
     check_rule: Literal["sum_product", "min_sum"] = "sum_product"
     prior_mix: bool = False
+    turbo: TurboSpec | None = None
+
+    @model_validator(mode="after")
+    def _turbo_is_plain(self) -> Self:
+        if self.turbo is not None and (self.attention_aug or self.memory != "none"):
+            raise ValueError(
+                "turbo goes with neither attention_aug nor memory: remove them (legs have their own memory)"
+            )
+        return self
 
     @model_validator(mode="after")
     def _heads_need_attention(self) -> Self:

@@ -44,7 +44,7 @@ _ONE = {
     "constant_pad_nd", "sum", "mean", "prod", "amax", "amin", "max", "min", "any", "all", "cumsum", "cumprod", "argmax",
     "argmin", "topk", "sort", "zeros", "zeros_like", "ones", "ones_like", "full", "full_like", "new_zeros", "new_ones",
     "new_full", "scalar_tensor", "arange", "fill", "zero", "isnan", "isinf", "isfinite", "count_nonzero", "flip", "roll",
-    "index_copy", "masked_select", "nan_to_num", "is_nonzero", "tril", "triu", "eye", "bucketize",
+    "index_copy", "masked_select", "nonzero", "nan_to_num", "is_nonzero", "tril", "triu", "eye", "bucketize",
 }  # fmt: skip
 
 
@@ -75,7 +75,8 @@ class _Census(TorchDispatchMode):  # type: ignore[no-untyped-call]
         elif name in _FREE:
             pass
         elif name in _STEPS or name in _ONE:
-            size = max(self._elements(out), self._elements(args))
+            made = name.startswith("new_") or name.endswith("_like")
+            size = self._elements(out) if made else max(self._elements(out), self._elements(args))
             self.flops += _STEPS.get(name, 1) * size
         else:
             raise InputError(

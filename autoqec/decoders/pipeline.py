@@ -17,8 +17,7 @@ from autoqec.decoders.modules.base import PredecoderModule
 from autoqec.envs.packing import pack, unpack
 from autoqec.envs.problem import U8
 
-# Shots at a time: on a CPU the activations of a graph network should stay in its cache.
-_BATCH = {"cpu": 128, "cuda": 8192}
+_BATCH = {"cuda": 8192}
 
 
 class PredecoderPipeline(AnsweringDecoder):
@@ -33,7 +32,8 @@ class PredecoderPipeline(AnsweringDecoder):
         threads: int | None = 1,
     ) -> None:
         self._device = torch.device(device)
-        super().__init__(backend, batch=_BATCH.get(self._device.type, 1024), threads=threads)
+        batch = module.cpu_batch if self._device.type == "cpu" else _BATCH.get(self._device.type, 1024)
+        super().__init__(backend, batch=batch, threads=threads)
         self.module = module.to(device).eval()
         self._ctx = context(self.problem, device)
 

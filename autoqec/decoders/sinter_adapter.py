@@ -1,4 +1,5 @@
-"""Every baseline decoder as a `sinter.Decoder`.
+"""Every baseline decoder as a `sinter.Decoder`, but for those that need to know the basis of a detector, which an error model
+does not say.
 
 `autoqec.sinter_decoders` offers them, and predecoders that were found, to sinter.
 
@@ -11,7 +12,7 @@ import numpy as np
 import sinter
 import stim
 
-from autoqec.decoders.baselines.registry import choose, names
+from autoqec.decoders.baselines.registry import choose, entry, names
 from autoqec.decoders.protocol import Decoder, DecoderFactory
 from autoqec.envs.build import problem_from_dem
 from autoqec.envs.packing import width
@@ -57,8 +58,9 @@ def decoder_for_dem(factory: DecoderFactory, dem: stim.DetectorErrorModel) -> De
 
 
 def decoders() -> dict[str, sinter.Decoder]:
-    """All baseline decoders by their sinter names; one that is not installed says so when it is used."""
+    """The baseline decoders by their sinter names; one that is not installed says so when it is used."""
     return {
         f"autoqec_{choice.name}": SinterDecoder(choice)
         for choice in choose(names(), _ORDERS, where="registry")
+        if not entry(choice.entry).needs_context
     }

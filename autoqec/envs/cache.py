@@ -17,7 +17,7 @@ from autoqec.envs.problem import DecodingProblem
 from autoqec.envs.problem_arrays import from_arrays, to_arrays
 from autoqec.io import atomic
 
-FORMAT = 2
+FORMAT = 3
 """Part of every key: raise it when what is stored, or how it is computed, changes."""
 
 _DIGEST = hashlib.sha256().digest_size

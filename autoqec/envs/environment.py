@@ -14,6 +14,7 @@ import stim
 from autoqec import layout
 from autoqec.envs import cache, detectors
 from autoqec.envs.build import check_observables, problem_from_circuit, problem_from_dem
+from autoqec.envs.halves import with_context
 from autoqec.envs.noise.leakage import LeakageSampler, twirled
 from autoqec.envs.packing import unpack
 from autoqec.envs.problem import DecodingProblem
@@ -154,7 +155,10 @@ class Environment:
         if self.spec.eval_protocol.x_z_decoding == "x_only":
             reason = "x_z_decoding: x_only decodes X errors, which Z detectors see"
         else:
-            reason = "osd decodes the basis of the observables; osd_bases: both keeps them"
+            reason = (
+                "osd decodes the basis of the observables; osd_bases: observable_with_context shows them to "
+                "predecoders, both gives them to osd"
+            )
         return f"{int((~keep).sum())} of {keep.size}, basis {names} ({reason})"
 
     @cached_property
@@ -172,12 +176,35 @@ class Environment:
                     hint="use a Z memory of a CSS code, or x_z_decoding: circuit",
                 )
             return np.asarray(detector_basis == "Z")
-        if self.spec.classical_backend == "osd" and protocol.osd_bases == "observable":
-            detector_basis, observable_basis = detectors.bases(circuit)
-            found = set(observable_basis.tolist())
-            if len(found) == 1 and "?" not in found | set(detector_basis.tolist()):
-                return np.asarray(detector_basis == observable_basis[0])
-        return everything
+        half = self._observables_half
+        return half if half is not None and protocol.osd_bases == "observable" else everything
+
+    @cached_property
+    def _observables_half(self) -> np.ndarray[Any, np.dtype[np.bool_]] | None:
+        """The detectors of the observables' basis, for OSD on a CSS code; None where it decodes all."""
+        protocol = self.spec.eval_protocol
+        if self.spec.classical_backend != "osd" or protocol.osd_bases == "both":
+            return None
+        detector_basis, observable_basis = detectors.bases(cast(CircuitSource, self.source).noiseless())
+        found = set(observable_basis.tolist())
+        if len(found) != 1 or "?" in found | set(detector_basis.tolist()):
+            return None
+        return np.asarray(detector_basis == observable_basis[0])
+
+    @property
+    def _context(self) -> np.ndarray[Any, np.dtype[np.bool_]] | None:
+        """The detectors that the backend sees, where a predecoder sees more than it."""
+        protocol = self.spec.eval_protocol
+        if protocol.osd_bases != "observable_with_context":
+            return None
+        half = None if isinstance(self.source, ErrorModelSource) else self._observables_half
+        if half is None or half.all() or protocol.x_z_decoding == "x_only":
+            raise InputError(
+                "there is no other half to be seen: it takes classical_backend: osd and a circuit whose detectors are of two bases",
+                where="eval_protocol.osd_bases",
+                hint="use osd_bases: observable, or x_z_decoding: circuit",
+            )
+        return half
 
     def _model(self, p: float, *, physical: bool) -> stim.Circuit | stim.DetectorErrorModel:
         if isinstance(self.source, ErrorModelSource):
@@ -191,6 +218,7 @@ class Environment:
                 "format": cache.FORMAT,
                 "stim": stim.__version__,
                 "backend": self.spec.classical_backend,
+                "context": self._context is not None,
                 "model": str(self._model(p, physical=False)),
             }
         )
@@ -201,5 +229,7 @@ class Environment:
             problem = problem_from_dem(model, need_graph=need_graph)
         else:
             problem = problem_from_circuit(model, need_graph=need_graph)
+        if (seen := self._context) is not None:
+            problem = with_context(problem, seen)
         check_observables(problem, where="code.source")
         return problem

@@ -44,6 +44,30 @@ class MatchingGraph:
 
 
 @dataclass(frozen=True, eq=False)
+class JointModel:
+    """All faults on all detectors, where the backend decodes only some of the detectors.
+
+    seen: [n_checks] bool, the detectors that the backend decodes; the others are the predecoder's context.
+    h, l, priors: as in `DecodingProblem`, of the joint faults.
+    fault_of: [n_joint] which fault of the problem the backend sees of each joint fault; -1 where it sees nothing.
+    """
+
+    seen: npt.NDArray[np.bool_]
+    h: sp.csc_array[Any]
+    l: sp.csc_array[Any]
+    priors: F64
+    fault_of: I32
+
+    @property
+    def n_checks(self) -> int:
+        return int(self.h.shape[0])
+
+    @property
+    def n_faults(self) -> int:
+        return int(self.h.shape[1])
+
+
+@dataclass(frozen=True, eq=False)
 class DecodingProblem:
     """H, L and priors of one environment at one p, plus the matching graph where every fault is graph-like.
 
@@ -52,6 +76,8 @@ class DecodingProblem:
     priors: [n_faults] probabilities in (0, 1/2].
     detector_coords: [n_checks, c] float, NaN-padded; detector_basis: [n_checks] of "X", "Z" or "?".
     dem: the detector error model as text, faults decomposed where `graph` is present.
+    joint: where the predecoder sees more detectors than the backend. The problem's faults are then what the backend sees of
+        the joint ones; the rows of `h` that it does not see are empty.
     """
 
     name: str
@@ -63,6 +89,7 @@ class DecodingProblem:
     detector_basis: npt.NDArray[np.str_]
     dem: str
     graph: MatchingGraph | None = None
+    joint: JointModel | None = None
 
     @property
     def n_checks(self) -> int:
@@ -75,6 +102,17 @@ class DecodingProblem:
     @property
     def n_observables(self) -> int:
         return int(self.l.shape[0])
+
+    @property
+    def sampled(self) -> DecodingProblem | JointModel:
+        """The model that shots are drawn from: the joint one where there is one."""
+        return self if self.joint is None else self.joint
+
+    def backend_shots(self, detectors: U8) -> U8:
+        """Packed shots as the backend sees them: the detectors that it does not decode are zero."""
+        if self.joint is None:
+            return detectors
+        return detectors & np.packbits(self.joint.seen, bitorder="little")
 
     @property
     def is_matchable(self) -> bool:

@@ -32,6 +32,9 @@ def to_arrays(problem: DecodingProblem) -> tuple[dict[str, Any], dict[str, npt.N
         arrays |= {"ends": graph.ends, "edge_priors": graph.priors, "edge_observables": graph.observables}
         matrices["a"] = graph.fault_edges
         meta["conflicts"] = graph.conflicts
+    if (joint := problem.joint) is not None:
+        arrays |= {"seen": joint.seen, "joint_priors": joint.priors, "joint_fault_of": joint.fault_of}
+        matrices |= {"joint_h": joint.h, "joint_l": joint.l}
     for name, matrix in matrices.items():
         arrays |= {f"{name}_indices": matrix.indices, f"{name}_indptr": matrix.indptr}
     meta["shapes"] = {name: [int(n) for n in matrix.shape] for name, matrix in matrices.items()}
@@ -56,6 +59,17 @@ def from_arrays(meta: Mapping[str, Any], arrays: Arrays) -> DecodingProblem:
             fault_edges=sparse(sp.csr_array, "a"),
             conflicts=int(meta["conflicts"]),
         )
+    more = {}
+    if "seen" in arrays:
+        from autoqec.envs.problem import JointModel
+
+        more["joint"] = JointModel(
+            seen=arrays["seen"],
+            h=sparse(sp.csc_array, "joint_h"),
+            l=sparse(sp.csc_array, "joint_l"),
+            priors=arrays["joint_priors"],
+            fault_of=arrays["joint_fault_of"],
+        )
     return DecodingProblem(
         name=meta["name"],
         p=float(meta["p"]),
@@ -66,4 +80,5 @@ def from_arrays(meta: Mapping[str, Any], arrays: Arrays) -> DecodingProblem:
         detector_basis=arrays["basis"].astype(np.str_),
         dem=meta["dem"],
         graph=graph,
+        **more,
     )

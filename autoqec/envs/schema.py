@@ -144,8 +144,8 @@ class EvalProtocol(_Strict):
     )
     osd_orders_reported: list[int] = [0, 10]
     x_z_decoding: Literal["circuit", "x_only"] = "circuit"
-    # addition: which detectors OSD sees in circuit-level decoding of a CSS code
-    osd_bases: Literal["observable", "both"] = "observable"
+    # addition: which detectors OSD sees in circuit-level decoding of a CSS code; with context, a predecoder sees the others, too
+    osd_bases: Literal["observable", "observable_with_context", "both"] = "observable"
 
     @property
     def interval_level(self) -> float:

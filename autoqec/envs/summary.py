@@ -22,6 +22,8 @@ def problem_summary(problem: DecodingProblem) -> dict[str, Any]:
     return {
         "p": problem.p,
         "detectors": problem.n_checks,
+        "detectors_of_backend": problem.n_checks if problem.joint is None else int(problem.joint.seen.sum()),
+        "joint_faults": None if problem.joint is None else problem.joint.n_faults,
         "faults": problem.n_faults,
         "stim_errors": stim.DetectorErrorModel(problem.dem).num_errors,
         "observables": problem.n_observables,

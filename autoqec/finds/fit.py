@@ -14,7 +14,8 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from autoqec.envs.environment import Environment
-from autoqec.envs.problem import F64, DecodingProblem, MatchingGraph
+from autoqec.envs.halves import odd_of_classes
+from autoqec.envs.problem import F64, DecodingProblem, JointModel, MatchingGraph
 from autoqec.errors import InputError
 
 _SAME = 1e-9
@@ -32,12 +33,15 @@ def fitted(given: DecodingProblem, env: Environment) -> DecodingProblem:
         if _is_equal(given, own):
             return own
     own = env.problem(env.spec.noise.p[0])
-    order = _order(given, own, env.spec.name)
+    order = _order(given, own.sampled, env.spec.name)
+    priors = given.priors[order]
     for p in env.spec.noise.p:
         known = env.problem(p)
-        if np.allclose(given.priors[order], known.priors, rtol=_SAME, atol=0.0):
+        if np.allclose(priors, known.sampled.priors, rtol=_SAME, atol=0.0):
             return known
-    priors = given.priors[order]
+    if (joint := own.joint) is not None:
+        shown = odd_of_classes(priors, joint.fault_of, own.n_faults)
+        return replace(own, p=float("nan"), priors=shown, joint=replace(joint, priors=priors), dem=given.dem)
     graph = None if own.graph is None else _with_priors(own.graph, priors)
     if graph is not None and given.graph is None:
         raise InputError(
@@ -57,11 +61,11 @@ def _is_equal(a: DecodingProblem, b: DecodingProblem) -> bool:
     )
 
 
-def _order(given: DecodingProblem, own: DecodingProblem, name: str) -> npt.NDArray[np.int64]:
+def _order(given: DecodingProblem, own: DecodingProblem | JointModel, name: str) -> npt.NDArray[np.int64]:
     """For every fault of `own`, its place in `given`."""
     for what, theirs, ours in (
         ("detectors", given.n_checks, own.n_checks),
-        ("observables", given.n_observables, own.n_observables),
+        ("observables", given.n_observables, int(own.l.shape[0])),
     ):
         if theirs != ours:
             raise _other(f"it has {theirs} {what}, and the predecoder's problem {ours}", name)
@@ -74,7 +78,7 @@ def _order(given: DecodingProblem, own: DecodingProblem, name: str) -> npt.NDArr
     return np.array([places[symptom] for symptom in ours_by_place], dtype=np.int64)
 
 
-def _symptoms(problem: DecodingProblem) -> list[bytes]:
+def _symptoms(problem: DecodingProblem | JointModel) -> list[bytes]:
     """What each fault flips, in one byte string."""
     both: sp.csc_array[Any] = sp.csc_array(sp.vstack([problem.h, problem.l]))
     both.sort_indices()

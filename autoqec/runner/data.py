@@ -25,31 +25,41 @@ from autoqec.errors import InputError
 @dataclass
 class Batch:
     """syndrome: [batch, n_checks] float; observables: [batch, n_observables] bool; faults: [n_faults, batch] bool, the
-    labels; which: [batch] the p of each shot, as a row of `priors` [n_p, n_faults]."""
+    labels; which: [batch] the p of each shot, as a row of `priors` [n_p, n_faults] and of `joint_priors` [n_p, n_joint]."""
 
     syndrome: Tensor
     observables: Tensor
     faults: Tensor | None
     which: Tensor
     priors: Tensor
+    joint_priors: Tensor | None = None
 
     @property
     def prior_p(self) -> Tensor:
         """[batch, n_faults], each shot with the priors of its own p."""
         return self.priors[self.which]
 
+    @property
+    def given(self) -> dict[str, Tensor]:
+        """What a predecoder is told about the priors of each shot."""
+        if self.joint_priors is None:
+            return {"prior_p": self.prior_p}
+        return {"prior_p": self.prior_p, "joint_p": self.joint_priors, "which_p": self.which}
+
     def __len__(self) -> int:
         return len(self.syndrome)
 
     def take(self, rows: Tensor) -> Batch:
         faults = None if self.faults is None else self.faults[:, rows]
-        return Batch(self.syndrome[rows], self.observables[rows], faults, self.which[rows], self.priors)
+        picked = self.syndrome[rows], self.observables[rows], faults, self.which[rows]
+        return Batch(*picked, self.priors, self.joint_priors)
 
     def to(self, device: torch.device) -> Batch:
         faults = None if self.faults is None else self.faults.to(device)
+        joint = None if self.joint_priors is None else self.joint_priors.to(device)
         rest = (self.syndrome, self.observables, self.which, self.priors)
         syndrome, observables, which, priors = (part.to(device) for part in rest)
-        return Batch(syndrome, observables, faults, which, priors)
+        return Batch(syndrome, observables, faults, which, priors, joint)
 
 
 def sampling_device(training: torch.device) -> torch.device:
@@ -74,11 +84,12 @@ class FaultSampler:
         *,
         shares: Sequence[float] | None = None,
     ) -> None:
-        first = problems[0]
-        for other in problems[1:]:
+        models = [problem.sampled for problem in problems]
+        first = models[0]
+        for problem, other in zip(problems[1:], models[1:], strict=True):
             if other.h.shape != first.h.shape or _differ(other.h, first.h) or _differ(other.l, first.l):
                 raise InputError(
-                    f"the faults at p = {other.p:g} are not those at p = {first.p:g}",
+                    f"the faults at p = {problem.p:g} are not those at p = {problems[0].p:g}",
                     where="noise.p",
                     hint="use a sweep on which the noise model keeps its structure",
                 )
@@ -88,12 +99,21 @@ class FaultSampler:
         self._n_checks, self._n_faults, self._n_observables = (
             first.n_checks,
             first.n_faults,
-            first.n_observables,
+            problems[0].n_observables,
         )
         self._checks = self._table(first.h.indptr, first.h.indices, first.n_checks)
-        self._flips = self._table(first.l.indptr, first.l.indices, first.n_observables)
-        priors = np.stack([problem.priors for problem in problems])
-        self._priors = torch.from_numpy(priors).float().to(self._device)
+        self._flips = self._table(first.l.indptr, first.l.indices, problems[0].n_observables)
+        priors = np.stack([model.priors for model in models])
+        self._sampled_priors = torch.from_numpy(priors).float().to(self._device)
+        self._priors, self._fault_of = self._sampled_priors, None
+        self._n_labels = first.n_faults
+        if (joint := problems[0].joint) is not None:
+            shown = np.stack([problem.priors for problem in problems])
+            self._priors = torch.from_numpy(shown).float().to(self._device)
+            # Faults that the backend does not see get a row of their own, which is dropped.
+            place = np.where(joint.fault_of < 0, problems[0].n_faults, joint.fault_of).astype(np.int64)
+            self._fault_of = torch.from_numpy(place).to(self._device)
+            self._n_labels = problems[0].n_faults
         # Probabilities of exactly 1/2 would need infinitely many faults; 0.499 is as good a coin.
         rates = -0.5 * np.log1p(-2 * np.minimum(priors, 0.499))
         self._rates = torch.from_numpy(rates).to(self._device)
@@ -119,17 +139,19 @@ class FaultSampler:
                 )
             )
         fault, shot = torch.cat(faults), torch.cat(shots)
-        labels = torch.zeros(self._n_faults * size, dtype=torch.int32, device=self._device)
-        labels.index_add_(0, fault * size + shot, torch.ones_like(fault, dtype=torch.int32))
+        labels = torch.zeros((self._n_labels + 1) * size, dtype=torch.int32, device=self._device)
+        shown = fault if self._fault_of is None else self._fault_of[fault]
+        labels.index_add_(0, shown * size + shot, torch.ones_like(fault, dtype=torch.int32))
         which = torch.zeros(size, dtype=torch.long, device=self._device)
         for k in range(1, n_p):
             which[bounds[k] :] = k
         return Batch(
             syndrome=self._parity(self._checks, fault, shot, self._n_checks, size).float(),
             observables=self._parity(self._flips, fault, shot, self._n_observables, size).bool(),
-            faults=(labels & 1).bool().view(self._n_faults, size),
+            faults=(labels & 1).bool().view(self._n_labels + 1, size)[: self._n_labels],
             which=which,
             priors=self._priors,
+            joint_priors=None if self._fault_of is None else self._sampled_priors,
         )
 
     def _parity(self, table: Tensor, fault: Tensor, shot: Tensor, rows: int, size: int) -> Tensor:

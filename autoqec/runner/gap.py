@@ -83,6 +83,7 @@ class OsdPairs:
     def differences(self, detectors: U8, observables: U8, weights: F32) -> tuple[I8, npt.NDArray[np.bool_]]:
         n, classes = self._problem.n_faults, self._problem.n_observables
         actual = unpack(observables, classes)
+        detectors = self._problem.backend_shots(detectors)
         syndromes = unpack(detectors, self._problem.n_checks)
         found = unpack(self._faults(self._free, detectors, weights), n)
         right = (actual == (self._problem.l @ found.T).T & 1).all(axis=1)
@@ -107,7 +108,7 @@ class OsdPairs:
     def is_hard(self, detectors: U8, observables: U8, threshold: float) -> npt.NDArray[np.bool_]:
         if detectors.shape[1] != width(self._problem.n_checks):
             raise InputError("packed detectors of another problem", where="backend_gap")
-        return np.asarray(detectors.any(axis=1))
+        return np.asarray(self._problem.backend_shots(detectors).any(axis=1))
 
 
 def make_pairs(problem: DecodingProblem, backend: str, threads: int | None) -> Pairs:

@@ -46,7 +46,7 @@ class MarginalObjective:
 
     def step(self, module: ProblemPredecoder, index: int) -> float:
         batch = self._sampler.sample(self._batch, self._seeds(index)).to(module.prior.device)
-        ctx = {"prior_p": batch.prior_p}
+        ctx = batch.given
         if batch.faults is None:
             raise ValueError("marginal losses need fault labels")
         with mixed_precision(batch.syndrome.device):
@@ -84,7 +84,7 @@ class GapObjective:
         for rows in self.shots.pick(self._batch, index).chunk(self._parts):
             batch = buffer.take(rows).to(module.prior.device)
             with mixed_precision(batch.syndrome.device):
-                weights = module.backend_weights(batch.syndrome, {"prior_p": batch.prior_p}).float()
+                weights = module.backend_weights(batch.syndrome, batch.given).float()
             detached = np.ascontiguousarray(weights.detach().cpu().numpy())
             future = self._pool.submit(
                 self._pairs.differences, packed(batch.syndrome), packed(batch.observables), detached

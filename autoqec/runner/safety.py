@@ -34,7 +34,10 @@ def estimated_memory_gb(dsl: PredecoderDSL, problem: DecodingProblem) -> float:
     """A rough upper estimate of what one training batch keeps for its backward pass."""
     per_shot = 4.0 * problem.n_faults
     if dsl.neural_bp is not None:
-        per_shot += 12.0 * dsl.neural_bp.iterations * problem.h.nnz
+        turbo = dsl.neural_bp.turbo
+        extra = turbo.context_iterations if turbo else 0  # the two halves are about equally large
+        iterations = (dsl.neural_bp.iterations + extra) * (turbo.exchanges if turbo else 1)
+        per_shot += 12.0 * iterations * problem.h.nnz
     if dsl.gnn is not None:
         edges = 2 * problem.graph.n_edges if problem.graph is not None else 2 * problem.h.nnz
         per_shot += 10.0 * dsl.gnn.layers * dsl.gnn.hidden_dim * edges

@@ -28,8 +28,10 @@ from autoqec.io.strict_yaml import dump_yaml
 from autoqec.runner.execute import Round
 from autoqec.runner.failure_kinds import RoundFailed
 from autoqec.runner.schema import Failure
+from tests.decoders.both_halves import with_both_halves
 
 PROBLEMS = {"surface_d3_depol": 0.005, "bb72_capacity": 0.06}
+TURBO = "neural_bp.turbo."
 Config = dict[str, Any]
 
 
@@ -116,6 +118,11 @@ BY_HAND: dict[str, list[Any]] = {
     "gnn.edge_features": [FEATURES, *([name] for name in FEATURES), FEATURES[:-1]],
     "neural_bp.iterations": [1, 2, 5],
     "neural_bp.attention_heads": [1, 2, 3],
+    f"{TURBO}exchanges": [1, 2, 4],
+    f"{TURBO}context_iterations": [1, 2, 4],
+    f"{TURBO}legs": [0, 1, 3],
+    f"{TURBO}leg_exchanges": [1, 2, 4],
+    f"{TURBO}solutions": [1, 2],
     "hard_flip.confidence": [0.05, 0.5, 0.9],
 }
 TRAINING: dict[str, list[Any]] = {
@@ -162,6 +169,8 @@ def set_at(config: Config, path: str, value: Any) -> Config:
     inner[last] = value
     if path == "neural_bp.attention_heads":
         inner["attention_aug"] = True
+    if path in (f"{TURBO}leg_exchanges", f"{TURBO}solutions"):
+        inner |= {"legs": 4, "exchanges": 1}
     if path == "type":
         config = base(value, config["output_mode"])
     return config
@@ -178,6 +187,8 @@ def bases_of(path: str) -> list[Config]:
 
 @cache
 def problem_of(env: str) -> Any:
+    if env == "both_halves":
+        return with_both_halves().problem(0.02)
     return load_env(env).problem(PROBLEMS[env])
 
 
@@ -190,9 +201,12 @@ def what_acts(config: Config, env: str) -> torch.Tensor:
             generator = torch.Generator().manual_seed(zlib.crc32(name.encode()))
             parameter *= parameter == twin  # random starts depend on the order of construction
             parameter += 0.3 * torch.randn(parameter.shape, generator=generator)
-        syndrome = (torch.rand(5, problem.n_checks, generator=torch.Generator().manual_seed(0)) < 0.2).float()
+        shots = 5 if problem.joint is None else 40
+        syndrome = (
+            torch.rand(shots, problem.n_checks, generator=torch.Generator().manual_seed(0)) < 0.2
+        ).float()
         # From rare to likely faults, so that some are near every confidence.
-        odds = torch.logit(context(problem)["prior_p"]) + torch.linspace(-6, 6, 5)[:, None]
+        odds = torch.logit(context(problem)["prior_p"]) + torch.linspace(-6, 6, shots)[:, None]
         ctx = {**context(problem), "prior_p": torch.sigmoid(odds)}
         if dsl.output_mode == "soft_priors":
             return module.backend_weights(syndrome, ctx).flatten()
@@ -205,8 +219,17 @@ def differ(a: torch.Tensor, b: torch.Tensor) -> bool:
 
 
 @pytest.mark.parametrize("env", PROBLEMS)
-@pytest.mark.parametrize("path", MODEL)
+@pytest.mark.parametrize("path", [path for path in MODEL if not path.startswith(TURBO)])
 def test_every_value_of_a_model_option_changes_what_the_backend_is_given(path: str, env: str) -> None:
+    check_values(path, env)
+
+
+@pytest.mark.parametrize("path", [path for path in MODEL if path.startswith(TURBO)])
+def test_every_value_of_an_option_of_turbo_propagation_acts(path: str) -> None:
+    check_values(path, "both_halves")
+
+
+def check_values(path: str, env: str) -> None:
     values = [*BY_HAND.get(path, declared(path)), *CUSTOMS.get(path, [])]
     assert len(values) > 1
     for config in bases_of(path):

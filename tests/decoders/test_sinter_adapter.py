@@ -12,12 +12,13 @@ import pytest
 import sinter
 import stim
 
-from autoqec.decoders.baselines.registry import choose, names, unavailable
+from autoqec.decoders.baselines.registry import choose, entry, names, unavailable
 from autoqec.decoders.sinter_adapter import SinterDecoder, decoders
 from autoqec.envs.packing import pack
 from autoqec.errors import UnavailableError
 
-AVAILABLE = [c for c in choose(names(), (0, 10), where="test") if unavailable(c) is None]
+OFFERED = [c for c in choose(names(), (0, 10), where="test") if not entry(c.entry).needs_context]
+AVAILABLE = [c for c in OFFERED if unavailable(c) is None]
 IDS = [choice.name for choice in AVAILABLE]
 
 
@@ -35,8 +36,8 @@ def circuit(distance: int = 3, p: float = 0.01) -> stim.Circuit:
 
 def test_every_entry_is_offered_installed_or_not() -> None:
     offered = decoders()
-    assert {"autoqec_" + entry for entry in names() if entry != "bposd"} <= set(offered)
-    assert {"autoqec_bposd-0", "autoqec_bposd-10"} <= set(offered)
+    assert set(offered) == {"autoqec_" + choice.name for choice in OFFERED}
+    assert {"autoqec_bposd-0", "autoqec_bposd-10", "autoqec_relay_bp"} <= set(offered)
     for name, decoder in offered.items():
         if unavailable(decoder.factory) is not None:
             with pytest.raises(UnavailableError, match="pip install"):

@@ -34,13 +34,14 @@ class OsdBackend:
         return OrderedStatistics(self.problem.h, self.problem.l)
 
     def decode(self, detectors: U8) -> U8:
-        return self._bp_osd.decode(detectors)
+        return self._bp_osd.decode(self.problem.backend_shots(detectors))
 
     def decode_priors(
         self, detectors: U8, priors: npt.NDArray[np.floating], *, threads: int | None = None
     ) -> U8:
         beliefs = checked_log_odds(priors, len(detectors), self.problem.n_faults)
-        return self.per_shot.decode(detectors, beliefs, order=self.order, method="cs", threads=threads)
+        seen = self.problem.backend_shots(detectors)
+        return self.per_shot.decode(seen, beliefs, order=self.order, method="cs", threads=threads)
 
     def decode_residual(self, residual: U8, frame: U8) -> U8:
         return frame ^ self.decode(residual)

@@ -8,12 +8,13 @@ from __future__ import annotations
 import importlib
 import importlib.util
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import metadata
 
 from autoqec import __version__
 from autoqec.decoders.protocol import Decoder
-from autoqec.envs.problem import DecodingProblem
+from autoqec.envs.packing import checked
+from autoqec.envs.problem import U8, DecodingProblem
 from autoqec.errors import InputError, UnavailableError
 
 Build = Callable[[DecodingProblem, int], Decoder]
@@ -24,7 +25,8 @@ class Baseline:
     """One entry: `build(problem, order)` makes the decoder; `order` is used where `has_order`.
 
     module, distribution: what has to be importable, and the name to install it by.
-    needs_graph: runs on graph-like problems only. fast: microseconds a shot, so it can go along on every shot.
+    needs_graph: runs on graph-like problems only. needs_context: only where an environment shows more detectors than the backend
+    decodes. sees_context: it is given those, too, and the joint model. fast: microseconds a shot, so it can go along on every shot.
     """
 
     name: str
@@ -33,6 +35,8 @@ class Baseline:
     module: str
     distribution: str
     needs_graph: bool = False
+    needs_context: bool = False
+    sees_context: bool = False
     fast: bool = False
     has_order: bool = False
     note: str = ""
@@ -73,7 +77,21 @@ class DecoderChoice:
                 where="decoders",
                 hint="leave it out, or install what it needs",
             )
-        return entry(self.entry).build(problem, self.order or 0)
+        baseline = entry(self.entry)
+        if problem.joint is None or baseline.sees_context:
+            return baseline.build(problem, self.order or 0)
+        return _WithoutContext(baseline.build(replace(problem, joint=None), self.order or 0), problem)
+
+
+class _WithoutContext:
+    """A decoder that is given the shots as the backend sees them."""
+
+    def __init__(self, decoder: Decoder, problem: DecodingProblem) -> None:
+        self._decoder, self._problem = decoder, problem
+
+    def decode(self, detectors: U8) -> U8:
+        packed = checked(detectors, self._problem.n_checks, what="detectors")
+        return self._decoder.decode(self._problem.backend_shots(packed))
 
 
 _MODULES = {
@@ -84,6 +102,9 @@ _MODULES = {
     "bplsd": "bp_lsd",
     "relay_bp": "relay",
     "tesseract": "tesseract",
+    "turbo": "turbo",
+    "joint_bposd": "joint_bp_osd",
+    "joint_relay": "joint_relay",
 }
 
 
@@ -125,4 +146,6 @@ def unavailable(choice: DecoderChoice, problem: DecodingProblem | None = None) -
         return f"not installed: {baseline.hint}"
     if problem is not None and baseline.needs_graph and problem.graph is None:
         return "needs a graph-like problem"
+    if problem is not None and baseline.needs_context and problem.joint is None:
+        return "needs an environment with eval_protocol.osd_bases: observable_with_context"
     return None

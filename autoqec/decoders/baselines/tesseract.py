@@ -31,5 +31,6 @@ ENTRY = Baseline(
     build=lambda problem, _order: Tesseract(problem),
     module="tesseract_decoder",
     distribution="tesseract-decoder",
+    sees_context=True,
     note="add --pre; wheels need Python 3.12 or later on x86_64 or macOS",
 )

@@ -28,6 +28,8 @@ class PredecoderModule(nn.Module):
     output_mode: Literal["hard_flip", "soft_priors"]
     confidence: float = 0.9
     """`hard_flip`: a fault is applied when its probability exceeds this."""
+    cpu_batch: int = 128
+    """Shots to ask about at a time on a CPU: the activations of a graph network should stay in its cache."""
 
     def fault_probabilities(self, syndrome: Tensor, ctx: dict[str, Any]) -> Tensor:
         """[batch, n_checks] float -> [batch, n_faults] float in [0, 1], each row from its own shot alone."""

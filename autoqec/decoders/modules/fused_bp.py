@@ -39,15 +39,48 @@ def fused_learned_bp(
     min_sum: bool = False,
     threads: int | None = None,
 ) -> Tensor:
-    """Fault log-odds [n_faults, batch].
+    """Fault log-odds [n_faults, batch]: the answer of `fused_propagation`, from the start."""
+    return fused_propagation(
+        links,
+        syndrome,
+        prior,
+        weight,
+        damping,
+        memory,
+        readout,
+        min_sum=min_sum,
+        goes_on=False,
+        threads=threads,
+    )[0]
+
+
+def fused_propagation(
+    links: TannerLinks,
+    syndrome: Tensor,
+    prior: Tensor,
+    weight: Tensor,
+    damping: Tensor | None,
+    memory: Tensor | None,
+    readout: Tensor,
+    begin: Tensor | None = None,
+    before: Tensor | None = None,
+    *,
+    min_sum: bool = False,
+    goes_on: bool = True,
+    threads: int | None = None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The answer, fault log-odds [n_faults, batch] by the readout; those of the last iteration; and the messages [n_links, batch]
+    from checks, to go on from. The last two are empty unless `goes_on`.
 
     Args:
         syndrome: [n_checks, batch] of 0 and 1; no gradient.
         prior: [n_faults, batch] log-odds.
         weight: [iterations, n_links], of the messages from checks.
-        damping: [iterations] or None; the first entry has no effect, as there is nothing before it.
+        damping: [iterations] or None; the first entry has no effect from the start, as there is nothing before it.
         memory: [n_faults] or None.
         readout: [iterations].
+        begin: [n_links, batch] messages from checks to go on from; damping counts from the first iteration then.
+        before: [n_faults, batch] posteriors that the memory starts at, in place of the prior; no gradient.
         min_sum: that rule at the checks instead of sum-product.
         threads: by default one per available core. Neither answer nor gradients depend on it, bit by bit.
 
@@ -61,6 +94,8 @@ def fused_learned_bp(
         "damping": (damping, (iterations,)),
         "memory": (memory, (links.n_faults,)),
         "readout": (readout, (iterations,)),
+        "begin": (begin, (links.n_links, batch)),
+        "before": (before, (links.n_faults, batch)),
     }
     for name, (tensor, shape) in shapes.items():
         if tensor is None:
@@ -71,44 +106,54 @@ def fused_learned_bp(
             raise InputError(f"the tensor is on {tensor.device}", where=name, hint="use the torch path there")
         if tensor.dtype != torch.float32:
             raise InputError(f"the tensor is {tensor.dtype}", where=name, hint="use torch.float32")
-    none = weight.new_empty(0)
-    answer: Tensor = _FusedBP.apply(  # type: ignore[no-untyped-call]
+    none, no_rows = weight.new_empty(0), weight.new_empty(0, batch)
+    answer, last, messages = _FusedBP.apply(  # type: ignore[no-untyped-call]
         syndrome,
         prior,
+        no_rows if begin is None else begin,
+        no_rows if before is None else before,
         weight,
         none if damping is None else damping,
         none if memory is None else memory,
         readout,
         links,
         min_sum,
+        goes_on,
         threads,
     )
-    return answer
+    return answer, last, messages
 
 
 class _FusedBP(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, *args: Any) -> Tensor:
-        *tensors, links, min_sum, threads = args
+    def forward(ctx: Any, *args: Any) -> tuple[Tensor, ...]:
+        *tensors, links, min_sum, goes_on, threads = args
         ctx.save_for_backward(*tensors)
+        ctx.set_materialize_grads(False)
         ctx.links, ctx.min_sum, ctx.threads = _links(links), min_sum, threads
         shots, weights = _shots(tensors), _weights(tensors)
-        answer = np.empty(tensors[1].shape, dtype=np.float32)
+        faults, batch = tensors[1].shape
+        rows = (faults, faults, links.n_links) if goes_on else (faults, 0, 0)
+        answers = learned_bp.Answers(*(np.empty((n, batch), dtype=np.float32) for n in rows))
         in_pieces(
-            lambda start, stop: learned_bp.forward(ctx.links, weights, shots, min_sum, start, stop, answer),
-            _blocks(answer.shape[1]),
+            lambda start, stop: learned_bp.forward(ctx.links, weights, shots, min_sum, start, stop, answers),
+            _blocks(batch),
             threads,
             worth_a_thread=1,
         )
-        return torch.from_numpy(answer)
+        return tuple(map(torch.from_numpy, answers))
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, *upstream: Tensor) -> tuple[Any, ...]:
+    def backward(ctx: Any, *upstream: Tensor | None) -> tuple[Any, ...]:
         tensors = ctx.saved_tensors
-        lifted, scale = _lifted(upstream[0])
-        shots, weights, above = _shots(tensors), _weights(tensors), _array(lifted)
-        _, prior, weight, damping, memory, readout = tensors
+        _, prior, begin, _, weight, damping, memory, readout = tensors
+        by_answer, by_last, by_end = upstream
+        if by_answer is None:
+            by_answer = torch.zeros_like(prior)
+        none = prior.new_empty(0, prior.shape[1])
+        lifted, scale = _lifted([by_answer, *(none if each is None else each for each in (by_last, by_end))])
+        shots, weights, above = _shots(tensors), _weights(tensors), learned_bp.Answers(*map(_array, lifted))
         blocks = _blocks(prior.shape[1])
         groups = min(_GROUPS, blocks)
         bounds = np.array([blocks * i // max(groups, 1) for i in range(groups + 1)], dtype=np.int64)
@@ -116,9 +161,9 @@ class _FusedBP(torch.autograd.Function):
             np.zeros((groups, *tensor.shape), dtype=np.float32)
             for tensor in (weight, damping, memory, readout)
         ]
-        by_prior = np.empty(prior.shape, dtype=np.float32)
+        by_prior, by_begin = (np.empty(each.shape, dtype=np.float32) for each in (prior, begin))
         of_weight, of_damping, of_memory, of_readout = parts
-        gradients = learned_bp.Gradients(of_weight, of_damping, of_memory, of_readout, by_prior)
+        gradients = learned_bp.Gradients(of_weight, of_damping, of_memory, of_readout, by_prior, by_begin)
         in_pieces(
             lambda start, stop: learned_bp.backward(
                 ctx.links, weights, shots, ctx.min_sum, above, bounds, start, stop, gradients
@@ -130,20 +175,21 @@ class _FusedBP(torch.autograd.Function):
         by_weight, by_damping, by_memory, by_readout = (
             torch.from_numpy(part.sum(axis=0)) * scale for part in parts
         )
-        by_prior_scaled = torch.from_numpy(by_prior) * scale
-        return None, by_prior_scaled, by_weight, by_damping, by_memory, by_readout, None, None, None
+        of_prior, of_begin = (torch.from_numpy(each) * scale for each in (by_prior, by_begin))
+        rest = None, None, None, None
+        return None, of_prior, of_begin, None, by_weight, by_damping, by_memory, by_readout, *rest
 
 
-def _lifted(upstream: Tensor) -> tuple[Tensor, float]:
+def _lifted(upstream: Sequence[Tensor]) -> tuple[list[Tensor], float]:
     """Gradients times a power of two that puts the largest near 2**40, and what undoes it.
 
     Those of sure faults are so small that products with them would be subnormal, which takes a CPU several times as long.
     """
-    largest = float(upstream.abs().max()) if upstream.numel() else 0.0
+    largest = max(float(each.abs().max()) if each.numel() else 0.0 for each in upstream)
     if largest == 0.0 or not math.isfinite(largest):
-        return upstream, 1.0
+        return list(upstream), 1.0
     power = max(min(_LIFT - math.frexp(largest)[1], 120), -120)
-    return upstream * 2.0**power, 2.0**-power
+    return [each * 2.0**power for each in upstream], 2.0**-power
 
 
 def _array(tensor: Tensor) -> F32:
@@ -155,11 +201,11 @@ def _blocks(batch: int) -> int:
 
 
 def _shots(tensors: Sequence[Tensor]) -> learned_bp.Shots:
-    return learned_bp.Shots(*map(_array, tensors[:2]))
+    return learned_bp.Shots(*map(_array, tensors[:4]))
 
 
 def _weights(tensors: Sequence[Tensor]) -> learned_bp.Weights:
-    return learned_bp.Weights(*map(_array, tensors[2:]))
+    return learned_bp.Weights(*map(_array, tensors[4:]))
 
 
 def _links(links: TannerLinks) -> learned_bp.Links:

@@ -16,7 +16,7 @@ Untrained (w = 1, g = 0.4, u = 0) this is damped belief propagation, a strong st
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -27,8 +27,6 @@ from autoqec.decoders.modules.structure import TannerLinks, phi
 CLIP = 25.0
 DAMPING = 0.4
 """Where damping starts, and where it stays when it is `fixed`."""
-
-_FLOOR = 1e-7
 
 
 class LearnedBP(nn.Module):
@@ -45,7 +43,7 @@ class LearnedBP(nn.Module):
         super().__init__()
         self.spec = spec
         self.links = links
-        rows = {"per_layer": 1, "per_check": links.n_checks, "none": links.n_links}[spec.weight_sharing]
+        rows = weight_rows(links, spec.weight_sharing)
         self.weight = nn.Parameter(torch.ones(spec.iterations, rows))
         damping = torch.full((spec.iterations if spec.damping == "learnable_per_iter" else 1,), DAMPING)
         if spec.damping == "fixed":
@@ -61,84 +59,156 @@ class LearnedBP(nn.Module):
 
     def forward(self, syndrome: Tensor, prior: Tensor) -> Tensor:
         """syndrome: [n_checks, batch] of 0 and 1; prior: [n_faults, batch] log-odds -> log-odds [n_faults, batch]."""
-        if self._fusible(prior):
-            return self._fused(syndrome, prior)
-        links = self.links
-        message = prior.clamp(-CLIP, CLIP)[links.fault]
-        sign = 1.0 - 2.0 * syndrome
-        posterior = prior
-        answer = torch.zeros_like(prior)
-        before: Tensor | None = None
-        for i in range(self.spec.iterations):
-            check = self._checks(message, sign) * self._weight(i)
-            if self.attention is not None:
-                check = check * self.attention(check, message)
-            if before is not None:
-                g = self.damping[i if len(self.damping) > 1 else 0]
-                check = (1 - g) * check + g * before
-            before = check
-            base = prior
-            if self.memory is not None:
-                base = prior + self.memory[:, None] * (posterior - prior)
-            padded = torch.cat([check, check.new_zeros(1, check.shape[1])])
-            posterior = (base + padded[links.links_of_fault].sum(dim=1)).clamp(-4 * CLIP, 4 * CLIP)
-            answer = answer + self.readout[i] * posterior
-            message = (posterior[links.fault] - check).clamp(-CLIP, CLIP)
-        return answer
-
-    def _fusible(self, prior: Tensor) -> bool:
-        return (
-            self.fused
-            and not torch.compiler.is_compiling()
-            and prior.device.type == "cpu"
-            and prior.dtype == self.weight.dtype == torch.float32
-            and self.attention is None
-        )
-
-    def _fused(self, syndrome: Tensor, prior: Tensor) -> Tensor:
-        from autoqec.decoders.modules.fused_bp import fused_learned_bp
-
-        weight: Tensor = self.weight
-        if self.spec.weight_sharing == "per_check":
-            weight = weight[:, self.links.check]
-        return fused_learned_bp(
-            self.links,
-            syndrome.to(prior.dtype),
-            prior,
-            weight.expand(-1, self.links.n_links),
+        weights = Weights(
+            link_weights(self.weight, self.links, self.spec.weight_sharing),
             self.damping.expand(self.spec.iterations),
             self.memory,
             self.readout,
+        )
+        return propagate(
+            self.links,
+            syndrome,
+            prior,
+            weights,
             min_sum=self.spec.check_rule == "min_sum",
-            threads=torch.get_num_threads(),
+            goes_on=False,
+            attention=self.attention,
+            fused=self.fused,
+        ).answer
+
+
+class Weights(NamedTuple):
+    """link: [iterations, n_links or 1]. damping, readout: [iterations]. memory: [n_faults] or None."""
+
+    link: Tensor
+    damping: Tensor
+    memory: Tensor | None
+    readout: Tensor
+
+
+def link_weights(weight: Tensor, links: TannerLinks, sharing: str) -> Tensor:
+    """The learned rows of `weight_sharing`, one column per link where links differ."""
+    return weight[:, links.check] if sharing == "per_check" else weight
+
+
+def weight_rows(links: TannerLinks, sharing: str) -> int:
+    """How many numbers an iteration learns."""
+    return {"per_layer": 1, "per_check": links.n_checks, "none": links.n_links}[sharing]
+
+
+class Propagated(NamedTuple):
+    """answer: fault log-odds [n_faults, batch] by the readout. last: those of the last iteration. messages: [n_links, batch] from
+    checks, to go on from.
+    """
+
+    answer: Tensor
+    last: Tensor
+    messages: Tensor
+
+    def of(self, shots: Tensor) -> Propagated:
+        """Some columns."""
+        return Propagated(*(each[:, shots] for each in self))
+
+
+def propagate(
+    links: TannerLinks,
+    syndrome: Tensor,
+    prior: Tensor,
+    weights: Weights,
+    begin: Propagated | None = None,
+    *,
+    min_sum: bool,
+    goes_on: bool = True,
+    attention: LinkAttention | None = None,
+    fused: bool = True,
+) -> Propagated:
+    """The iterations of `weights`, from the start, or from where an earlier propagation ended, under another prior.
+
+    syndrome: [n_checks, batch]; prior: [n_faults, batch]. goes_on: whether more than the answer is needed.
+    """
+    if _fusible(fused, prior, weights, attention):
+        from autoqec.decoders.modules.fused_bp import fused_propagation
+
+        return Propagated(
+            *fused_propagation(
+                links,
+                syndrome.to(prior.dtype),
+                prior,
+                weights.link.expand(-1, links.n_links),
+                weights.damping,
+                weights.memory,
+                weights.readout,
+                None if begin is None else begin.messages,
+                None if begin is None else begin.last.detach(),
+                min_sum=min_sum,
+                goes_on=goes_on,
+                threads=torch.get_num_threads(),
+            )
         )
 
-    def _weight(self, iteration: int) -> Tensor:
-        weight = self.weight[iteration]
-        if self.spec.weight_sharing == "per_check":
-            weight = weight[self.links.check]
-        return weight[:, None]
+    def summed(check: Tensor) -> Tensor:
+        return links.by_fault.sum(check[None])[0]
 
-    def _checks(self, message: Tensor, sign: Tensor) -> Tensor:
-        """Messages from checks to faults, [n_links, batch], before weights."""
-        links = self.links
-        negative = (message < 0).to(message.dtype)
-        parity = torch.remainder(links.by_check.sum(negative[None])[0], 2.0)
-        signs = ((1.0 - 2.0 * parity) * sign)[links.check] * (1.0 - 2.0 * negative)
-        size = message.abs()
-        if self.spec.check_rule == "min_sum":
-            # A padded link carries +CLIP: it is never the smallest.
-            pad = message.new_full((1, message.shape[1]), CLIP)
-            rows = torch.cat([size, pad])[links.links_of_check]
-            two = rows.topk(min(2, rows.shape[1]), dim=1, largest=False)
-            smallest, second = two.values[:, 0][links.check], two.values[:, -1][links.check]
-            # By its place and not by its size: a compiler may round the two sides of a comparison apart.
-            place = links.links_of_check.gather(1, two.indices[:, 0])[links.check]
-            is_smallest = place == torch.arange(links.n_links, device=place.device)[:, None]
-            return signs * torch.where(is_smallest, second, smallest)
-        part = phi(size.clamp(2 * _FLOOR, CLIP))
-        total = links.by_check.sum(part[None])[0]
-        return signs * phi((total[links.check] - part).clamp(min=2 * _FLOOR))
+    sign = 1.0 - 2.0 * syndrome
+    before: Tensor | None = None
+    posterior = prior
+    message = prior[links.fault]
+    if begin is not None:
+        before, posterior = begin.messages, begin.last.detach()
+        message = (prior + summed(before))[links.fault] - before
+    answer = torch.zeros_like(prior)
+    for i, weight in enumerate(weights.link):
+        if min_sum or attention is not None:  # the tanh rule clamps by itself
+            message = message.clamp(-CLIP, CLIP)
+        check = _checks(links, message, sign, min_sum=min_sum)
+        g = None if before is None else weights.damping[i]
+        factor = weight[:, None] if g is None else (1 - g) * weight[:, None]
+        if attention is not None:
+            check = check * attention(check * weight[:, None], message)
+        check = check * factor
+        if g is not None and before is not None:
+            check = check + g * before
+        before = check
+        base = prior
+        if weights.memory is not None:
+            base = prior + weights.memory[:, None] * (posterior - prior)
+        posterior = (base + summed(check)).clamp(-4 * CLIP, 4 * CLIP)
+        answer = answer + weights.readout[i] * posterior
+        message = posterior[links.fault] - check
+    return Propagated(answer, posterior, check)
+
+
+def _fusible(fused: bool, prior: Tensor, weights: Weights, attention: LinkAttention | None) -> bool:
+    return (
+        fused
+        and not torch.compiler.is_compiling()
+        and prior.device.type == "cpu"
+        and prior.dtype == weights.link.dtype == torch.float32
+        and attention is None
+    )
+
+
+def _checks(links: TannerLinks, message: Tensor, sign: Tensor, *, min_sum: bool) -> Tensor:
+    """Messages from checks to faults, [n_links, batch], before weights."""
+    negative = message < 0
+    parity = torch.remainder(links.by_check.sum(negative.to(message.dtype)[None])[0], 2.0)
+    signs = ((1.0 - 2.0 * parity) * sign)[links.check]
+    size = message.abs()
+    if min_sum:
+        # A padded link carries +CLIP: it is never the smallest.
+        pad = message.new_full((1, message.shape[1]), CLIP)
+        rows = torch.cat([size, pad])[links.links_of_check]
+        two = rows.topk(min(2, rows.shape[1]), dim=1, largest=False)
+        smallest, second = two.values[:, 0][links.check], two.values[:, -1][links.check]
+        # By its place and not by its size: a compiler may round the two sides of a comparison apart.
+        place = links.links_of_check.gather(1, two.indices[:, 0])[links.check]
+        is_smallest = place == torch.arange(links.n_links, device=place.device)[:, None]
+        others = torch.where(is_smallest, second, smallest)
+    else:
+        part = phi(size)
+        others = phi(links.by_check.sum(part[None])[0][links.check] - part)
+    signed = signs * others
+    return torch.where(negative, -signed, signed)
 
 
 class LinkAttention(nn.Module):

@@ -15,6 +15,7 @@ from autoqec.decoders.modules.graph_view import GraphView
 from autoqec.decoders.modules.heads import CustomHead
 from autoqec.decoders.modules.neural_bp import LearnedBP, log_odds, prior_rows
 from autoqec.decoders.modules.structure import GraphEdges, TannerLinks
+from autoqec.decoders.modules.turbo import TurboBP
 from autoqec.envs.problem import DecodingProblem
 
 _SCALE = 10.0
@@ -111,7 +112,12 @@ class NeuralBpPredecoder(ProblemPredecoder):
         if dsl.neural_bp is None:
             raise ValueError("the config has no neural_bp block")
         self.links = TannerLinks(problem)
-        self.bp = LearnedBP(dsl.neural_bp, self.links)
+        self.bp: LearnedBP | TurboBP
+        if dsl.neural_bp.turbo is None:
+            self.bp = LearnedBP(dsl.neural_bp, self.links)
+        else:
+            self.bp = TurboBP(dsl.neural_bp, problem, self.links)
+            self.cpu_batch = 1024  # few of them go on after the first exchange
         self.head = BeliefHead(dsl.head)
         # What is mixed is what acts: the weights of a matching backend, else the faults.
         self.mixes_edges = self.edges is not None and dsl.output_mode == "soft_priors"
@@ -120,7 +126,9 @@ class NeuralBpPredecoder(ProblemPredecoder):
 
     def fault_log_odds(self, syndrome: Tensor, ctx: dict[str, Any]) -> Tensor:
         prior = self._prior(syndrome, ctx)
-        beliefs: Tensor = self.head(self.bp(syndrome.T, prior), prior)
+        turbo = isinstance(self.bp, TurboBP)
+        posterior: Tensor = self.bp(syndrome.T, ctx if turbo else prior)
+        beliefs: Tensor = self.head(posterior, prior)
         if self.mix is not None and not self.mixes_edges:
             beliefs = self.mix(beliefs, prior)
         return beliefs

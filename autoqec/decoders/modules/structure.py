@@ -14,7 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from autoqec.decoders.modules.segments import Segments
-from autoqec.envs.problem import DecodingProblem, log_odds
+from autoqec.envs.halves import Half
+from autoqec.envs.problem import DecodingProblem, JointModel, log_odds
 
 I64 = npt.NDArray[np.int64]
 
@@ -39,7 +40,7 @@ class TannerLinks(nn.Module):
     links_of_check: Tensor
     links_of_fault: Tensor
 
-    def __init__(self, problem: DecodingProblem) -> None:
+    def __init__(self, problem: DecodingProblem | JointModel | Half) -> None:
         super().__init__()
         self.n_checks, self.n_faults = problem.n_checks, problem.n_faults
         rows = problem.h.tocsr()
@@ -60,6 +61,7 @@ class TannerLinks(nn.Module):
         for name, table in tables.items():
             self.register_buffer(name, torch.from_numpy(np.ascontiguousarray(table)), persistent=False)
         self.by_check = Segments(check, self.n_checks)
+        self.by_fault = Segments(fault, self.n_faults)
 
     @property
     def tanner_edges(self) -> Tensor:

@@ -11,6 +11,9 @@ one of `learned_min_sum` if `min_sum` says so:
 Going back, the tanh rule has dc_e / dm_e' = sinh(c_e) / sinh(m_e'), so a check of any degree takes one sum over its
 links, without the own term. That sum is taken from both ends: the term left out may be a million times the others.
 
+Propagation may go on from the messages k that an earlier one ended with, under another prior; the memory then starts at the
+posteriors of the earlier one.
+
 A block of `LANES` shots is taken forward again before it is taken back: its messages of all iterations then come from
 the cache, where those of a whole batch would come from main memory.
 """
@@ -81,20 +84,37 @@ class Weights(NamedTuple):
 
 
 class Shots(NamedTuple):
-    """syndrome: [check, shot] 0 and 1. prior: [fault, shot] log-odds."""
+    """syndrome: [check, shot] 0 and 1. prior: [fault, shot] log-odds. begin: [link, shot] messages from checks to go on from, and
+    before: [fault, shot] posteriors that the memory starts at; both may be empty.
+    """
 
     syndrome: Any
     prior: Any
+    begin: Any
+    before: Any
+
+
+class Answers(NamedTuple):
+    """answer: [fault, shot] by the readout. last: [fault, shot] the last posterior, and end: [link, shot] the last messages from
+    checks; both empty if they are not asked for. Also the gradients by them.
+    """
+
+    answer: Any
+    last: Any
+    end: Any
 
 
 class Gradients(NamedTuple):
-    """By the prior [fault, shot], and by `Weights`: one entry per group of shots, which add up to the whole."""
+    """By the prior [fault, shot] and by the messages gone on from [link, shot], and by `Weights`: one entry per group of shots,
+    which add up to the whole.
+    """
 
     link: Any
     damping: Any
     memory: Any
     readout: Any
     prior: Any
+    begin: Any
 
 
 class _Rows(NamedTuple):
@@ -118,11 +138,14 @@ class _Kept(NamedTuple):
 
 
 class _Passed(NamedTuple):
-    """Gradients [fault, lane] on the way back: by the posterior of the iteration before, by the prior, by the memory."""
+    """Gradients [fault, lane] on the way back: by the posterior of the iteration before, by the prior, by the memory; and by the
+    last posterior, of its iteration alone.
+    """
 
     posterior: Any
     prior: Any
     memory: Any
+    last: Any
 
 
 @njit
@@ -251,7 +274,7 @@ def _update_faults(  # type: ignore[no-untyped-def]
 
 @njit
 def _fault_gradients(  # type: ignore[no-untyped-def]
-    links, upstream, prior, memory, readout, posterior, p0, q0, damped, gradient, carry, passed
+    links, upstream, prior, memory, readout, posterior, p0, q0, carried, gradient, carry, passed
 ):  # fmt: skip
     """`gradient` [link, lane] by the messages to checks becomes that by the messages to faults.
 
@@ -266,6 +289,9 @@ def _fault_gradients(  # type: ignore[no-untyped-def]
         now = load(posterior, p0 + f)
         by_readout = by_readout + above * now
         total = above * readout
+        if passed.last.shape[0] > 0:
+            total = total + load(passed.last, f)
+            store(passed.last, f, splat(_ZERO))
         if memory.shape[0] > 0:
             total = total + load(by_posterior, f)
         for k in range(first, last):
@@ -281,7 +307,7 @@ def _fault_gradients(  # type: ignore[no-untyped-def]
         for k in range(first, last):
             link = fault_link[k]
             by_link = total - load(gradient, link)
-            if damped:
+            if carried:
                 by_link = by_link + load(carry, link)
             store(gradient, link, by_link)
     return by_readout
@@ -315,26 +341,40 @@ def _give(source, first, target):  # type: ignore[no-untyped-def]
 
 
 @njit
-def _start(syndrome, prior, first, link_fault, asked, syn, odds, posterior, message, answer):  # type: ignore[no-untyped-def]
-    _take(syndrome, first, asked)
-    _take(prior, first, odds)
+def _start(shots, first, links, asked, syn, odds, posterior, message, check, answer):  # type: ignore[no-untyped-def]
+    """Everything of a block before its first iteration; messages to go on from are put into the first rows of `check`."""
+    link_fault, fault_ptr, fault_link = links.link_fault, links.fault_ptr, links.fault_link
+    _take(shots.syndrome, first, asked)
+    _take(shots.prior, first, odds)
     for c in range(syn.shape[0]):
         for s in range(LANES):
             syn[c, s] = _SIGN if asked[c, s] > _HALF else 0
-    for link in range(link_fault.shape[0]):
-        store(message, link, _clamp(load(odds, link_fault[link]), _CLIP))
     for f in range(odds.shape[0]):
         store(posterior, f, load(odds, f))
         store(answer, f, splat(_ZERO))
+    if shots.begin.shape[0] > 0:
+        _take(shots.begin, first, check)
+        for f in range(odds.shape[0]):
+            total = load(odds, f)
+            for k in range(fault_ptr[f], fault_ptr[f + 1]):
+                total = total + load(check, fault_link[k])
+            for k in range(fault_ptr[f], fault_ptr[f + 1]):
+                link = fault_link[k]
+                store(message, link, _clamp(total - load(check, link), _CLIP))
+    else:
+        for link in range(link_fault.shape[0]):
+            store(message, link, _clamp(load(odds, link_fault[link]), _CLIP))
+    if shots.before.shape[0] > 0:
+        _take(shots.before, first, posterior)
 
 
 @njit
-def _forward(links, weights, shots, min_sum, start, stop, answer):  # type: ignore[no-untyped-def]
-    """Answers [fault, shot] of blocks `start <= block < stop` of LANES shots."""
+def _forward(links, weights, shots, min_sum, start, stop, answers):  # type: ignore[no-untyped-def]
+    """Answers of blocks `start <= block < stop` of LANES shots."""
     check_ptr, link_fault, fault_ptr, fault_link = links
     weight, damping, memory, readout = weights
-    syndrome, prior = shots
-    n_checks, n_faults, n_links = check_ptr.shape[0] - 1, prior.shape[0], link_fault.shape[0]
+    n_checks, n_faults, n_links = check_ptr.shape[0] - 1, shots.prior.shape[0], link_fault.shape[0]
+    begun = shots.begin.shape[0] > 0
     iterations = weight.shape[0]
     asked = np.empty((n_checks, LANES), np.float32)
     syn = np.empty((n_checks, LANES), np.int32)
@@ -342,17 +382,16 @@ def _forward(links, weights, shots, min_sum, start, stop, answer):  # type: igno
     posterior = np.empty((n_faults, LANES), np.float32)
     total = np.empty((n_faults, LANES), np.float32)
     message = np.empty((n_links, LANES), np.float32)
-    # Without damping nobody asks for the messages from checks again.
-    check = np.empty((n_links, LANES), np.float32) if damping.shape[0] > 0 else message
+    # Without damping, and if propagation does not go on, nobody asks for the messages from checks again.
+    separate = damping.shape[0] > 0 or begun or answers.end.shape[0] > 0
+    check = np.empty((n_links, LANES), np.float32) if separate else message
     scratch = np.empty((3 * _max_degree(check_ptr), LANES), np.float32)
     rows = _Rows(0, 0, 0)
     nothing = _Kept(message, message, message)
     for block in range(start, stop):
-        _start(
-            syndrome, prior, block * LANES, link_fault, asked, syn, odds, posterior, message, total
-        )  # fmt: skip
+        _start(shots, block * LANES, links, asked, syn, odds, posterior, message, check, total)
         for t in range(iterations):
-            g = damping[t] if t > 0 and damping.shape[0] > 0 else _ZERO
+            g = damping[t] if (t > 0 or begun) and damping.shape[0] > 0 else _ZERO
             if min_sum:
                 learned_min_sum.update_checks(
                     check_ptr, syn, weight[t], g, message, check, 0, 0, False, message, message, 0
@@ -362,20 +401,26 @@ def _forward(links, weights, shots, min_sum, start, stop, answer):  # type: igno
             _update_faults(
                 fault_ptr, fault_link, odds, memory, readout[t], check, 0, posterior, 0, 0, total, message
             )
-        _give(total, block * LANES, answer)
+        _give(total, block * LANES, answers.answer)
+        _give(posterior, block * LANES, answers.last)
+        _give(check, block * LANES, answers.end)
 
 
 @njit
 def _backward(links, weights, shots, min_sum, upstream, bounds, start, stop, gradients):  # type: ignore[no-untyped-def]
     """Gradients of groups `start <= group < stop`; group i has the blocks from bounds[i] to bounds[i + 1].
 
-    upstream: [fault, shot] by the answer. Which shots share a group does not depend on the number of threads.
+    upstream: by the answers. Which shots share a group does not depend on the number of threads. Where the memory starts is a
+    constant.
     """
     check_ptr, link_fault, fault_ptr, fault_link = links
     weight, damping, memory, readout = weights
-    syndrome, prior = shots
-    weight_gradient, damping_gradient, memory_gradient, readout_gradient, prior_gradient = gradients
-    n_checks, n_faults, n_links = check_ptr.shape[0] - 1, prior.shape[0], link_fault.shape[0]
+    weight_gradient, damping_gradient, memory_gradient, readout_gradient, prior_gradient, begin_gradient = (
+        gradients
+    )
+    n_checks, n_faults, n_links = check_ptr.shape[0] - 1, shots.prior.shape[0], link_fault.shape[0]
+    begun = shots.begin.shape[0] > 0
+    ended = upstream.end.shape[0] > 0
     iterations = weight.shape[0]
     damped = damping.shape[0] > 0
     remembering = memory.shape[0] > 0
@@ -389,23 +434,25 @@ def _backward(links, weights, shots, min_sum, upstream, bounds, start, stop, gra
     by_posterior = np.empty((n_faults if remembering else 0, LANES), np.float32)
     posterior = np.empty(((iterations + 1) * n_faults, LANES), np.float32)
     message = np.empty((n_links, LANES), np.float32)
-    check = np.empty((iterations * n_links, LANES), np.float32) if damped else message
+    # Messages from checks: those gone on from, then one set per iteration.
+    separate = damped or begun
+    check = np.empty(((iterations + 1) * n_links, LANES), np.float32) if separate else message
     raw = np.empty((iterations * n_links, LANES), np.float32)
     sinh_raw = np.empty((0 if min_sum else iterations * n_links, LANES), np.float32)
     one_over_sinh = np.empty((iterations * n_links, LANES), np.float32)
     gradient = np.empty((n_links, LANES), np.float32)
-    carry = np.empty((n_links if damped else 0, LANES), np.float32)
+    carried = damped or ended or begun
+    carry = np.empty((n_links if carried else 0, LANES), np.float32)
+    last = np.empty((upstream.last.shape[0], LANES), np.float32)
     scratch = np.empty((3 * _max_degree(check_ptr), LANES), np.float32)
     kept = _Kept(raw, sinh_raw, one_over_sinh)
-    passed = _Passed(by_posterior, by_prior, by_memory)
+    passed = _Passed(by_posterior, by_prior, by_memory, last)
     for group in range(start, stop):
         for block in range(bounds[group], bounds[group + 1]):
-            _start(
-                syndrome, prior, block * LANES, link_fault, asked, syn, odds, posterior, message, total
-            )  # fmt: skip
+            _start(shots, block * LANES, links, asked, syn, odds, posterior, message, check, total)
             for t in range(iterations):
-                g = damping[t] if t > 0 and damped else _ZERO
-                c0 = t * n_links if damped else 0
+                g = damping[t] if (t > 0 or begun) and damped else _ZERO
+                c0 = (t + 1) * n_links if separate else 0
                 if min_sum:
                     learned_min_sum.update_checks(
                         check_ptr, syn, weight[t], g, message, check, c0, c0 - n_links, True, raw, one_over_sinh,
@@ -418,42 +465,53 @@ def _backward(links, weights, shots, min_sum, upstream, bounds, start, stop, gra
                     fault_ptr, fault_link, odds, memory, readout[t], check, c0, posterior, (t + 1) * n_faults,
                     t * n_faults, total, message
                 )  # fmt: skip
-            _take(upstream, block * LANES, above)
+            _take(upstream.answer, block * LANES, above)
+            _take(upstream.last, block * LANES, last)
             gradient[:] = _ZERO
             carry[:] = _ZERO
+            _take(upstream.end, block * LANES, carry)
             by_prior[:] = _ZERO
             by_memory[:] = _ZERO
             by_posterior[:] = _ZERO
             for t in range(iterations - 1, -1, -1):
                 by_readout = _fault_gradients(
-                    links, above, odds, memory, readout[t], posterior, (t + 1) * n_faults, t * n_faults, damped,
+                    links, above, odds, memory, readout[t], posterior, (t + 1) * n_faults, t * n_faults, carried,
                     gradient, carry, passed
                 )  # fmt: skip
                 readout_gradient[group, t] += sum_lanes(by_readout)
-                damps = damped and t > 0
+                damps = damped and (t > 0 or begun)
                 g = damping[t] if damps else _ZERO
                 if min_sum:
                     by_damping = learned_min_sum.check_gradients(
-                        check_ptr, weight[t], g, damps, check, (t - 1) * n_links, raw, one_over_sinh, t * n_links,
+                        check_ptr, weight[t], g, damps, check, t * n_links, raw, one_over_sinh, t * n_links,
                         gradient, carry, weight_gradient[group, t]
                     )  # fmt: skip
                 else:
-                    rows = _Rows(t * n_links, (t - 1) * n_links, t * n_links)
+                    rows = _Rows((t + 1) * n_links, t * n_links, t * n_links)
                     by_damping = _check_gradients(
                         check_ptr, weight[t], g, damps, check, rows, kept, gradient, carry,
                         weight_gradient[group, t], scratch
                     )  # fmt: skip
                 if damps:
                     damping_gradient[group, t] += sum_lanes(by_damping)
+                elif carried:
+                    carry[:] = _ZERO
             for f in range(n_faults):
                 whole = load(by_prior, f)
-                if remembering:  # the posterior before the first iteration is the prior
-                    whole = whole + load(by_posterior, f)
+                if remembering:
+                    if shots.before.shape[0] == 0:  # the posterior before the first iteration is the prior
+                        whole = whole + load(by_posterior, f)
                     memory_gradient[group, f] += sum_lanes(load(by_memory, f))
+                by_messages = splat(_ZERO)
                 for k in range(fault_ptr[f], fault_ptr[f + 1]):
-                    whole = whole + load(gradient, fault_link[k])
-                store(by_prior, f, whole)
+                    by_messages = by_messages + load(gradient, fault_link[k])
+                store(by_prior, f, whole + by_messages)
+                if begun:
+                    for k in range(fault_ptr[f], fault_ptr[f + 1]):
+                        link = fault_link[k]
+                        store(carry, link, load(carry, link) + by_messages - load(gradient, link))
             _give(by_prior, block * LANES, prior_gradient)
+            _give(carry, block * LANES, begin_gradient)
 
 
 def _with_disk_cache(sources: str) -> tuple[Any, Any]:
