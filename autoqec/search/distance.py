@@ -80,12 +80,19 @@ def counted(dsl: PredecoderDSL) -> Options:
     options: Options = {"trained": trained}
     if trained:
         options |= {f"training.{name}": value for name, value in training.items()}
-    for name, value in config.items():
-        if isinstance(value, dict) and value.get("type") != "custom":
-            options |= {f"{name}.{option}": inner for option, inner in value.items()}
-        else:
-            options[name] = value
+    options |= _leaves(config)
     return options
+
+
+def _leaves(block: Mapping[str, Any], above: str = "") -> Options:
+    """The options of a block and of the blocks in it, by path; a custom function is one option."""
+    found: Options = {}
+    for name, value in block.items():
+        if isinstance(value, dict) and value.get("type") != "custom":
+            found |= _leaves(value, f"{above}{name}.")
+        else:
+            found[f"{above}{name}"] = value
+    return found
 
 
 def _difference(name: str, a: Any, b: Any) -> float:
@@ -97,6 +104,8 @@ def _difference(name: str, a: Any, b: Any) -> float:
         return 1 - len({*a} & {*b}) / len({*a} | {*b})
     if name == "hard_flip.confidence":
         a, b = a / (1 - a), b / (1 - b)
+    if a == 0 or b == 0:  # none at all is no smaller number of something
+        return float(a != b)
     return min(abs(math.log(a / b)) / math.log(_FULL_FACTOR), 1.0)
 
 

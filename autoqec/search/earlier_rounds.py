@@ -92,10 +92,18 @@ def branch_of(row: Row, context: RoundContext) -> str:
 
 
 def examples(space: Space) -> list[tuple[str, PredecoderDSL]]:
-    """The shipped example configs that are points of the space: soft priors first, then the shortest training."""
+    """The shipped example configs that are points of the space: those that use both halves of the syndrome first, then soft priors,
+    then the shortest training."""
     found = []
     for name, path in example_configs().items():
         dsl = load_model(path, PredecoderDSL)
         if dsl.tier == "1" and space.holds(dsl):
             found.append((name, dsl))
-    return sorted(found, key=lambda each: (each[1].output_mode != "soft_priors", each[1].training.epochs))
+    return sorted(
+        found,
+        key=lambda each: (
+            each[1].neural_bp is None or each[1].neural_bp.turbo is None,
+            each[1].output_mode != "soft_priors",
+            each[1].training.epochs,
+        ),
+    )

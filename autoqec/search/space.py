@@ -6,6 +6,8 @@ choose at each: at random, from a config, from two parents, or by a sampler's su
 
 An untrained `neural_bp` (`trained: False`, that is `epochs: 0`) is a small space of its own: learned weights, dampings,
 memories, heads and mixtures all start where they have no effect, so that only iterations, check rule and output mode count.
+
+Where an environment shows a predecoder both halves of the syndrome, `turbo` says whether they are used.
 """
 
 from __future__ import annotations
@@ -35,6 +37,10 @@ RUNGS = (1, 3, 9)
 """Epochs of a trained round, from the first look to the full training: a third of the shots of the next."""
 
 _FEATURES = "gnn.edge_features"
+_TURBO = "neural_bp.turbo"
+_BLOCKS = ("trained", "turbo")
+"""Parameters that decide which others apply, and are no option of their own."""
+
 _UNTRAINED = {"weight_sharing": "per_layer", "damping": "fixed"}
 _UNTRAINED_LOSS = "bce"  # not used, but an option must stand there
 
@@ -89,6 +95,14 @@ def _always(_: Flat) -> bool:
 
 def _bp(flat: Flat) -> bool:
     return bool(flat["type"] != "gnn")
+
+
+def _turbo(flat: Flat) -> bool:
+    return bool(flat.get("turbo", False))
+
+
+def _legs(flat: Flat) -> bool:
+    return bool(flat.get(f"{_TURBO}.legs", 0))
 
 
 def _trained(flat: Flat) -> bool:
@@ -159,18 +173,28 @@ def _parameters(env: EnvFacts) -> list[Parameter]:
     def learned(flat: Flat) -> bool:
         return _bp(flat) and _trained(flat)
 
+    def one_half(flat: Flat) -> bool:
+        return learned(flat) and not _turbo(flat)
+
     options("type", "neural_bp", "hybrid", "gnn", when=_always)
     options("output_mode", "soft_priors", "hard_flip", when=_always)
     options("trained", True, False, when=lambda flat: flat["type"] == "neural_bp")
     grid("hard_flip.confidence", (0.5, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99), 0.9, _hard)
-    grid("neural_bp.iterations", sizes.iterations, 8, _bp)
+    if env.problem.joint is not None:
+        options("turbo", True, False, when=_bp)
+    grid("neural_bp.iterations", sizes.iterations, 4 if env.problem.joint is not None else 8, _bp)
+    grid(f"{_TURBO}.exchanges", (2, 3, 4, 6, 8, 12), 8, _turbo)
+    grid(f"{_TURBO}.context_iterations", (1, 2, 3, 4, 6), 2, _turbo)
+    options(f"{_TURBO}.legs", 16, 0, 4, 8, when=_turbo)
+    grid(f"{_TURBO}.leg_exchanges", (6, 9, 13, 20), 13, _legs)
+    grid(f"{_TURBO}.solutions", (1, 2, 3, 4, 6), 3, _legs)
     options("neural_bp.check_rule", "sum_product", "min_sum", when=_bp)
     options("neural_bp.weight_sharing", "per_check", "per_layer", "none", when=learned)
     options("neural_bp.damping", "learnable_per_iter", "learnable_scalar", "fixed", when=learned)
     memory = ("learnable", "none") if env.backend == "osd" else ("none", "learnable")
-    options("neural_bp.memory", *memory, when=learned)
+    options("neural_bp.memory", *memory, when=one_half)
     options("neural_bp.prior_mix", True, False, when=learned)
-    options("neural_bp.attention_aug", False, True, when=learned)
+    options("neural_bp.attention_aug", False, True, when=one_half)
     grid("neural_bp.attention_heads", sizes.heads, 1, lambda flat: bool(flat.get("neural_bp.attention_aug")))
     grid("gnn.layers", sizes.layers, 2, _gnn)
     grid("gnn.hidden_dim", sizes.hidden_dim, 16, _gnn)
@@ -230,7 +254,7 @@ class Space:
         data: dict[str, Any] = {"training": {"profile": self.profile}}
         features = []
         for parameter in self.parameters:
-            if parameter.name not in flat or parameter.name == "trained":
+            if parameter.name not in flat or parameter.name in _BLOCKS:
                 continue
             value = flat[parameter.name]
             if parameter.path.startswith(f"{_FEATURES}."):
@@ -251,7 +275,8 @@ class Space:
     def encode(self, dsl: PredecoderDSL) -> Flat | None:
         """The point nearest to a config: numbers go to their grids. None where an option is not in the space."""
         config = canonical_dict(dsl)
-        missing = False
+        uses_both = dsl.neural_bp is not None and dsl.neural_bp.turbo is not None
+        missing = uses_both and all(parameter.name != "turbo" for parameter in self.parameters)
 
         def choose(parameter: Parameter) -> Any:
             nonlocal missing
@@ -316,6 +341,8 @@ def _read(config: Mapping[str, Any], parameter: Parameter) -> Any:
     """The parameter's value in a canonical config."""
     if parameter.name == "trained":
         return config["training"]["epochs"] > 0
+    if parameter.name == "turbo":
+        return "turbo" in config["neural_bp"]
     if parameter.path.startswith(f"{_FEATURES}."):
         return parameter.path.removeprefix(f"{_FEATURES}.") in config["gnn"]["edge_features"]
     value: Any = config

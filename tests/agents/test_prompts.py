@@ -89,6 +89,7 @@ def test_every_option_and_value_of_the_language_is_taught(role: Role) -> None:
     for model in (
         dsl_schema.GnnSpec,
         dsl_schema.NeuralBpSpec,
+        dsl_schema.TurboSpec,
         dsl_schema.TrainingSpec,
         dsl_schema.HardFlipSpec,
     ):
@@ -113,7 +114,12 @@ def test_every_option_and_value_of_the_language_is_taught(role: Role) -> None:
 
 def test_the_coder_is_told_the_defaults_that_count() -> None:
     text = role_prompt("coder").text
-    for model in (dsl_schema.GnnSpec, dsl_schema.NeuralBpSpec, dsl_schema.TrainingSpec):
+    for model in (
+        dsl_schema.GnnSpec,
+        dsl_schema.NeuralBpSpec,
+        dsl_schema.TurboSpec,
+        dsl_schema.TrainingSpec,
+    ):
         for name, field in model.model_fields.items():
             if name == "edge_features":
                 continue

@@ -151,7 +151,10 @@ def test_add_env_matches_an_error_model_that_is_graph_like(
 
 
 def test_show_names_what_is_dropped_and_warns(tmp_path: Path) -> None:
-    done = run("env", "show", "bb72_depol", "--p", "0.001")
+    spec = load_env("bb72_depol").spec.model_dump(mode="json")
+    spec["eval_protocol"]["osd_bases"] = "observable"
+    (tmp_path / "one_half.yaml").write_text(json.dumps(spec))
+    done = run("env", "show", str(tmp_path / "one_half.yaml"), "--p", "0.001")
     assert "basis X (osd decodes the basis of the observables" in done.output
     np.save(tmp_path / "half.npy", build_code("steane").hz)
     words = ("--code-type", "parity_check_matrix", "--source", "half.npy", "--p", "0.05", "--no-input")

@@ -16,7 +16,8 @@ SIZES = {
     "surface_d3_depol": (24, 219, 1),
     "surface_d5_depol": (120, 1677, 1),
     "surface_d7_depol": (336, 5471, 1),
-    "bb72_depol": (252, 2232, 12),
+    "bb72_depol": (432, 2232, 12),
+    "bb144_depol": (1728, 8784, 12),
     "bb72_capacity": (36, 72, 12),
     "repetition_d9_tanner": (80, 153, 1),
     "steane_custom_dem": (12, 30, 1),
@@ -90,7 +91,7 @@ def test_edge_priors_are_pymatchings(name: str) -> None:
 
 def _rates(env: Environment, p: float, shots: int) -> tuple[np.ndarray, np.ndarray]:
     """Per-detector event rates: sampled from the process, and exact from the model's faults."""
-    problem = env.problem(p)
+    problem = env.problem(p).sampled
     sampled = env.sampler(p).sample(shots, seed=12345)
     detectors = unpack(sampled.detectors, problem.n_checks)
     parity = np.ones(problem.n_checks)

@@ -213,7 +213,10 @@ def test_classical_codes_are_not_warned_of(tmp_path) -> None:
 
 
 def test_detectors_that_are_not_decoded_are_named(tmp_path) -> None:
-    bb72 = load_env("bb72_depol")
+    spec = load_env("bb72_depol").spec.model_dump(mode="json")
+    assert load_env(spec).dropped_detectors is None
+    spec["eval_protocol"]["osd_bases"] = "observable"
+    bb72 = load_env(spec)
     total = bb72.source.noiseless().num_detectors
     dropped = total - bb72.built_problem(0.001).n_checks
     assert dropped > 0

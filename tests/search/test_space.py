@@ -15,13 +15,15 @@ from autoqec.envs.load import load_env
 from autoqec.search.earlier_rounds import examples
 from autoqec.search.proposal import EnvFacts
 from autoqec.search.space import RUNGS, Space
+from tests.decoders.both_halves import with_both_halves
 
-ENVS = {"surface_d3_depol": 0.01, "bb72_capacity": 0.03, "steane_custom_dem": None}
+BOTH = "both halves of the syndrome"
+ENVS = {"surface_d3_depol": 0.01, "bb72_capacity": 0.03, "steane_custom_dem": None, BOTH: None}
 
 
 @cache
 def facts(name: str, profile: str = "dev") -> EnvFacts:
-    env = load_env(name)
+    env = with_both_halves() if name == BOTH else load_env(name)
     p = ENVS[name] or env.spec.noise.p[0]
     return EnvFacts(env.spec, p, profile, env.problem(p))
 
@@ -64,11 +66,15 @@ def test_neighbours_differ_from_a_point_in_one_choice():
 
 def test_every_option_of_the_dsl_is_in_the_space():
     seen: dict[str, set] = {}
+    seen_of_turbo: set = set()
     for name in ENVS:
         for flat in points(Space(facts(name)), 300):
             dsl = Space(facts(name)).decode(flat)
             for block, values in canonical_dict(dsl).items():
                 for option, value in values.items() if isinstance(values, dict) else [("", values)]:
+                    if isinstance(value, dict):
+                        seen_of_turbo.update(value.items())
+                        continue
                     chosen = value if isinstance(value, list) else [value]
                     seen.setdefault(f"{block}.{option}".strip("."), set()).update(chosen)
     wanted = {
@@ -85,6 +91,15 @@ def test_every_option_of_the_dsl_is_in_the_space():
         assert seen[option] == set(get_args(literal)), option
     for option in ("memory", "check_rule", "prior_mix", "attention_aug", "weight_sharing", "damping"):
         assert len(seen[f"neural_bp.{option}"]) > 1, option
+    for option in dsl_schema.TurboSpec.model_fields:
+        assert len([value for name, value in seen_of_turbo if name == option]) > 1, option
+
+
+def test_turbo_propagation_is_proposed_where_both_halves_are_seen_and_first():
+    assert [name for name, _ in examples(Space(facts(BOTH)))][:2] == ["turbo_legs_bb72", "turbo_untrained"]
+    for name in ENVS:
+        shares = [bool(flat.get("turbo")) for flat in points(Space(facts(name)), 100)]
+        assert (sum(shares) > 20) == (name == BOTH)
 
 
 def test_losses_follow_the_backend():

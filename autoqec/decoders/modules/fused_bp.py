@@ -27,33 +27,6 @@ _GROUPS = 32  # partial sums of the gradients, whatever the number of threads
 _LIFT = 40
 
 
-def fused_learned_bp(
-    links: TannerLinks,
-    syndrome: Tensor,
-    prior: Tensor,
-    weight: Tensor,
-    damping: Tensor | None,
-    memory: Tensor | None,
-    readout: Tensor,
-    *,
-    min_sum: bool = False,
-    threads: int | None = None,
-) -> Tensor:
-    """Fault log-odds [n_faults, batch]: the answer of `fused_propagation`, from the start."""
-    return fused_propagation(
-        links,
-        syndrome,
-        prior,
-        weight,
-        damping,
-        memory,
-        readout,
-        min_sum=min_sum,
-        goes_on=False,
-        threads=threads,
-    )[0]
-
-
 def fused_propagation(
     links: TannerLinks,
     syndrome: Tensor,

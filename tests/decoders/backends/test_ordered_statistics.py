@@ -189,9 +189,16 @@ def test_small_codes_against_all_fault_sets(h):
             assert observables[i, 0] == best.sum() % 2
 
 
+def one_half():
+    """BB72 with the detectors that ordered statistics decode, and no others."""
+    spec = load_env("bb72_depol").spec.model_dump(mode="json")
+    spec["eval_protocol"]["osd_bases"] = "observable"
+    return load_env(spec)
+
+
 @pytest.fixture(scope="module")
 def bb72():
-    environment = load_env("bb72_depol")
+    environment = one_half()
     problem = environment.problem(0.003)
     shots = environment.sampler(0.003).sample(800, seed=7)
     bp = BeliefPropagation(problem.h, problem.priors, iterations=30, early_stop=True)
@@ -298,7 +305,7 @@ def test_with_channel_weights_higher_orders_find_the_weight_that_ldpc_finds(bb72
 
 @pytest.mark.slow
 def test_logical_error_rate_is_that_of_ldpc():
-    environment = load_env("bb72_depol")
+    environment = one_half()
     problem = environment.problem(0.003)
     shots = environment.sampler(0.003).sample(2500, seed=21)
     bp = BeliefPropagation(problem.h, problem.priors, iterations=30, early_stop=True)

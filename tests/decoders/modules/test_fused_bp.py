@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from autoqec.decoders.dsl_schema import NeuralBpSpec
-from autoqec.decoders.modules.fused_bp import fused_learned_bp
+from autoqec.decoders.modules.fused_bp import fused_propagation
 from autoqec.decoders.modules.neural_bp import LearnedBP
 from autoqec.decoders.modules.structure import TannerLinks
 from autoqec.envs.load import load_env
@@ -178,7 +178,7 @@ def test_threads_and_repetition_change_no_bit():
     results = []
     for threads in (1, 2, 3, None, 1):
         odds.requires_grad_()
-        answer = fused_learned_bp(links, syndrome, odds, *parameters, threads=threads)
+        answer, _, _ = fused_propagation(links, syndrome, odds, *parameters, threads=threads)
         gradients = torch.autograd.grad((answer * upstream).sum(), [odds, *parameters])
         results.append((answer.detach(), *gradients))
     for result in results[1:]:
@@ -207,7 +207,7 @@ def test_the_fused_path_is_taken_only_where_it_holds(monkeypatch):
     def refuse(*args: object, **options: object) -> Tensor:
         raise RuntimeError("fused")
 
-    monkeypatch.setattr("autoqec.decoders.modules.fused_bp.fused_learned_bp", refuse)
+    monkeypatch.setattr("autoqec.decoders.modules.fused_bp.fused_propagation", refuse)
     with pytest.raises(RuntimeError, match="fused"):
         learned(links)(syndrome, odds)
     learned(links, attention_aug=True)(syndrome, odds)
@@ -232,8 +232,8 @@ def test_tensors_that_do_not_fit_are_named():
     syndrome, odds, _ = inputs(links, prior, 5)
     weight, readout = torch.ones(2, links.n_links), torch.ones(2)
     with pytest.raises(InputError, match=r"weight: got shape \(2, 1\)"):
-        fused_learned_bp(links, syndrome, odds, weight[:, :1], None, None, readout)
+        fused_propagation(links, syndrome, odds, weight[:, :1], None, None, readout)
     with pytest.raises(InputError, match="memory"):
-        fused_learned_bp(links, syndrome, odds, weight, None, torch.zeros(3), readout)
+        fused_propagation(links, syndrome, odds, weight, None, torch.zeros(3), readout)
     with pytest.raises(InputError, match=r"prior: the tensor is torch\.float64"):
-        fused_learned_bp(links, syndrome, odds.double(), weight, None, None, readout)
+        fused_propagation(links, syndrome, odds.double(), weight, None, None, readout)
