@@ -19,6 +19,7 @@ from autoqec.decoders.checkpoint import CheckpointInfo
 from autoqec.decoders.compiler import context
 from autoqec.decoders.flop_census import reference_path
 from autoqec.decoders.modules.predecoders import ProblemPredecoder
+from autoqec.decoders.modules.turbo import TurboBP
 from autoqec.decoders.onnx_check import count_differing
 from autoqec.decoders.onnx_ops import translations
 from autoqec.decoders.onnx_predecoder import INPUT, OUTPUT, OUTPUTS, PREFIX, OnnxPredecoder, described
@@ -82,6 +83,13 @@ def to_onnx(
 
     detectors: packed shots of the environment, on which both are compared. about: further metadata (environment, checkpoint).
     """
+    if any(isinstance(part, TurboBP) and part.turbo.legs for part in module.modules()):
+        raise UnavailableError(
+            "the legs of turbo propagation run on few shots each, which an ONNX graph cannot say: unrolled for all of them it would be "
+            "a hundred times as much work",
+            where="--onnx",
+            hint="export a config with legs: 0, or use the predecoder in Python, in sinter or with `autoqec decode`",
+        )
     problem = backend.problem
     pipeline = PredecoderPipeline(module, backend)
     kind, _ = pipeline.answers(detectors[:1])

@@ -116,8 +116,6 @@ class TurboBP(nn.Module):
         first = self._attempt(None, syndrome, odds, stops=stops)
         if not stops or not self.turbo.legs:
             return first.answer
-        if torch.compiler.is_compiling():  # what is traced has no shapes that depend on the shots
-            return torch.where(first.explained, first.answer, self._best(first, syndrome, odds))
         left = torch.nonzero(~first.explained)[:, 0]
         if not len(left):
             return first.answer
@@ -129,31 +127,20 @@ class TurboBP(nn.Module):
 
         A shot is done with the legs once it has `solutions` of them.
         """
-        batch, compact = syndrome.shape[1], not torch.compiler.is_compiling()
-        shots = torch.arange(batch, device=syndrome.device)
-        found = torch.zeros(batch, device=syndrome.device)
+        shots = torch.arange(syndrome.shape[1], device=syndrome.device)
+        found = torch.zeros(syndrome.shape[1], device=syndrome.device)
         yardstick, answers, solved = first.prior, [], []
         for leg in range(self.turbo.legs):
             now = self._attempt(leg, syndrome, odds, stops=True)
-            going = found < self.turbo.solutions
-            if compact:
-                yardstick = yardstick.index_add(1, shots, now.prior)
-                now = Attempt(
-                    torch.zeros_like(first.answer).index_copy(1, shots, now.answer),
-                    now.prior,
-                    torch.zeros_like(going).index_copy(0, shots, now.explained),
-                )
-            else:
-                yardstick = yardstick + torch.where(going, now.prior, 0.0)
-            answers.append(now.answer)
-            solved.append(now.explained & going)
+            yardstick = yardstick.index_add(1, shots, now.prior)
+            answers.append(torch.zeros_like(first.answer).index_copy(1, shots, now.answer))
+            solved.append(torch.zeros_like(first.explained).index_copy(0, shots, now.explained))
             found = found + solved[-1].to(found.dtype)
-            if compact and leg + 1 < self.turbo.legs:
-                left = torch.nonzero(found[shots] < self.turbo.solutions)[:, 0]
-                if not len(left):
-                    break
-                if len(left) < len(shots):
-                    shots, syndrome, odds = shots[left], syndrome[:, left], odds.of(left)
+            left = torch.nonzero(found[shots] < self.turbo.solutions)[:, 0]
+            if not len(left):
+                break
+            if len(left) < len(shots):
+                shots, syndrome, odds = shots[left], syndrome[:, left], odds.of(left)
         answer, lightest = first.answer, torch.full_like(first.answer[0], torch.inf)
         for solution, is_one in zip(answers, solved, strict=True):
             weight = torch.where(solution < 0, yardstick, 0.0).sum(dim=0)

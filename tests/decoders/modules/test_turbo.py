@@ -10,8 +10,10 @@ import pytest
 import stim
 import torch
 
+from autoqec.decoders.backends.osd import OsdBackend
 from autoqec.decoders.compiler import compile_predecoder, context
 from autoqec.decoders.dsl_schema import NeuralBpSpec, PredecoderDSL
+from autoqec.decoders.export import to_onnx
 from autoqec.decoders.flop_census import reference_path
 from autoqec.decoders.modules.exchange import exchanges
 from autoqec.decoders.modules.neural_bp import LearnedBP
@@ -20,7 +22,7 @@ from autoqec.decoders.modules.turbo import DAMPING, TurboBP
 from autoqec.envs.build import problem_from_dem
 from autoqec.envs.halves import context_half, with_context
 from autoqec.envs.problem import DecodingProblem, log_odds
-from autoqec.errors import InputError
+from autoqec.errors import InputError, UnavailableError
 from tests.decoders.both_halves import with_both_halves
 
 TREE = """
@@ -206,3 +208,13 @@ def test_one_half_has_nobody_to_talk_to():
     with pytest.raises(InputError, match="one half") as caught:
         compile_predecoder(PredecoderDSL.model_validate(config()), problem)
     assert "observable_with_context" in str(caught.value.hint)
+
+
+def test_legs_are_not_exported_and_say_so(tmp_path):
+    problem = with_both_halves().problem(0.02)
+    module = compile_predecoder(PredecoderDSL.model_validate(config(legs=2)), problem)
+    shots = with_both_halves().sampler(0.02).sample(64, 1).detectors
+    with pytest.raises(UnavailableError, match="legs") as caught:
+        to_onnx(module, OsdBackend(problem), tmp_path / "model.onnx", detectors=shots)
+    assert "legs: 0" in str(caught.value.hint)
+    assert not (tmp_path / "model.onnx").exists()
