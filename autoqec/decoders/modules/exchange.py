@@ -13,13 +13,12 @@ All of it is rational in probabilities: with v = 1 - k_f tanh(s E_b / 2) a fault
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 
 from autoqec.decoders.modules.segments import Segments
 from autoqec.envs.halves import context_half
@@ -27,7 +26,6 @@ from autoqec.envs.problem import DecodingProblem
 
 I64 = npt.NDArray[np.int64]
 _LEAST, _MOST = 1e-10, 1 - 1e-7
-_GROUPS = 32  # partial sums of the gradients, whatever the number of threads
 
 
 class Odds(NamedTuple):
@@ -55,7 +53,6 @@ class Exchange(nn.Module):
 
     place: Tensor
     source: Tensor
-    inside: Tensor
     shown: Tensor
     fused: bool = True
 
@@ -79,7 +76,7 @@ class Exchange(nn.Module):
         self.by_class = Segments(listening[both], n_listening)
         self.by_class_alone = Segments(listening[alone], n_listening)
         self.by_source = Segments(speaking[shown], n_speaking)
-        self._ptr = np.concatenate([[0], np.cumsum(np.bincount(listening[both], minlength=n_listening))])
+        self.starts = np.concatenate([[0], np.cumsum(np.bincount(listening[both], minlength=n_listening))])
 
     def odds(self, joint_p: Tensor) -> Odds:
         """The tables of joint priors [rows, n_joint]."""
@@ -96,8 +93,9 @@ class Exchange(nn.Module):
     def forward(self, evidence: Tensor, scale: Tensor, odds: Odds) -> Tensor:
         """evidence [n_speaking, batch] -> prior log-odds [n_listening, batch]."""
         if self._fusible(evidence):
-            answer: Tensor = _Fused.apply(evidence, scale, odds, self)  # type: ignore[no-untyped-call]
-            return answer
+            from autoqec.decoders.modules.fused_exchange import fused_exchange
+
+            return fused_exchange(self, evidence, scale, odds)
         doubt = (2.0 * torch.sigmoid(-scale * evidence))[self.source]
         v = doubt + (1.0 - doubt) * odds.others
         happened = odds.probability * v
@@ -116,66 +114,6 @@ class Exchange(nn.Module):
             and evidence.device.type == "cpu"
             and evidence.dtype == torch.float32
         )
-
-
-class _Fused(torch.autograd.Function):
-    """The same on a CPU in one compiled pass; no gradient by the odds."""
-
-    @staticmethod
-    def forward(ctx: Any, evidence: Tensor, scale: Tensor, odds: Odds, exchange: Exchange) -> Tensor:
-        from autoqec.decoders.backends._kernels import exchange as kernels
-        from autoqec.decoders.backends._kernels.pieces import in_pieces
-        from autoqec.decoders.modules.fused_bp import _array, _blocks
-
-        ctx.save_for_backward(evidence, scale)
-        ctx.tables, ctx.exchange = _tables(odds, exchange), exchange
-        faults, table = ctx.tables
-        answer = np.empty((exchange.n_listening, evidence.shape[1]), dtype=np.float32)
-        given, by = _array(evidence), np.float32(float(scale))
-        in_pieces(
-            lambda start, stop: kernels.forward(faults, table, given, by, start, stop, answer),
-            _blocks(evidence.shape[1]),
-            torch.get_num_threads(),
-            worth_a_thread=1,
-        )
-        return torch.from_numpy(answer)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, *upstream: Tensor) -> tuple[Any, ...]:
-        from autoqec.decoders.backends._kernels import exchange as kernels
-        from autoqec.decoders.backends._kernels.pieces import in_pieces
-        from autoqec.decoders.modules.fused_bp import _array, _blocks, _lifted
-
-        evidence, scale = ctx.saved_tensors
-        faults, table = ctx.tables
-        lifted, back = _lifted([upstream[0]])
-        given, above, by = _array(evidence), _array(lifted[0]), np.float32(float(scale))
-        blocks = _blocks(evidence.shape[1])
-        groups = min(_GROUPS, blocks)
-        bounds = np.array([blocks * i // max(groups, 1) for i in range(groups + 1)], dtype=np.int64)
-        by_evidence = np.empty(evidence.shape, dtype=np.float32)
-        by_scale = np.zeros(groups, dtype=np.float32)
-        in_pieces(
-            lambda start, stop: kernels.backward(
-                faults, table, given, by, above, bounds, start, stop, by_evidence, by_scale
-            ),
-            groups,
-            torch.get_num_threads(),
-            worth_a_thread=1,
-        )
-        of_scale = torch.full_like(scale, float(by_scale.sum()) * back)
-        return torch.from_numpy(by_evidence) * back, of_scale, None, None
-
-
-def _tables(odds: Odds, exchange: Exchange) -> tuple[Any, Any]:
-    from autoqec.decoders.backends._kernels import exchange as kernels
-    from autoqec.decoders.backends._kernels.pieces import read_only
-    from autoqec.decoders.modules.fused_bp import _array
-
-    ptr, source = exchange._ptr.astype(np.int32), exchange.source.numpy().astype(np.int32)
-    rows = odds.probability, odds.others, odds.alone
-    return kernels.Faults(read_only(ptr), read_only(source)), kernels.Odds(*map(_array, rows))
 
 
 def exchanges(problem: DecodingProblem) -> tuple[Exchange, Exchange]:

@@ -6,7 +6,6 @@ The function is that of `neural_bp.LearnedBP` without attention; the kernels are
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,13 +17,11 @@ from torch.autograd.function import once_differentiable
 
 from autoqec.decoders.backends._kernels import learned_bp
 from autoqec.decoders.backends._kernels.pieces import in_pieces, read_only
-from autoqec.decoders.backends._kernels.simd import LANES
+from autoqec.decoders.modules.compiled import as_array, blocks_of, groups_of, lifted_gradients
 from autoqec.decoders.modules.structure import TannerLinks
 from autoqec.errors import InputError
 
 F32 = npt.NDArray[np.float32]
-_GROUPS = 32  # partial sums of the gradients, whatever the number of threads
-_LIFT = 40
 
 
 def fused_propagation(
@@ -110,7 +107,7 @@ class _FusedBP(torch.autograd.Function):
         answers = learned_bp.Answers(*(np.empty((n, batch), dtype=np.float32) for n in rows))
         in_pieces(
             lambda start, stop: learned_bp.forward(ctx.links, weights, shots, min_sum, start, stop, answers),
-            _blocks(batch),
+            blocks_of(batch),
             threads,
             worth_a_thread=1,
         )
@@ -125,11 +122,12 @@ class _FusedBP(torch.autograd.Function):
         if by_answer is None:
             by_answer = torch.zeros_like(prior)
         none = prior.new_empty(0, prior.shape[1])
-        lifted, scale = _lifted([by_answer, *(none if each is None else each for each in (by_last, by_end))])
-        shots, weights, above = _shots(tensors), _weights(tensors), learned_bp.Answers(*map(_array, lifted))
-        blocks = _blocks(prior.shape[1])
-        groups = min(_GROUPS, blocks)
-        bounds = np.array([blocks * i // max(groups, 1) for i in range(groups + 1)], dtype=np.int64)
+        lifted, scale = lifted_gradients(
+            [by_answer, *(none if each is None else each for each in (by_last, by_end))]
+        )
+        shots, weights, above = _shots(tensors), _weights(tensors), learned_bp.Answers(*map(as_array, lifted))
+        blocks = blocks_of(prior.shape[1])
+        groups, bounds = groups_of(blocks)
         parts = [
             np.zeros((groups, *tensor.shape), dtype=np.float32)
             for tensor in (weight, damping, memory, readout)
@@ -153,32 +151,12 @@ class _FusedBP(torch.autograd.Function):
         return None, of_prior, of_begin, None, by_weight, by_damping, by_memory, by_readout, *rest
 
 
-def _lifted(upstream: Sequence[Tensor]) -> tuple[list[Tensor], float]:
-    """Gradients times a power of two that puts the largest near 2**40, and what undoes it.
-
-    Those of sure faults are so small that products with them would be subnormal, which takes a CPU several times as long.
-    """
-    largest = max(float(each.abs().max()) if each.numel() else 0.0 for each in upstream)
-    if largest == 0.0 or not math.isfinite(largest):
-        return list(upstream), 1.0
-    power = max(min(_LIFT - math.frexp(largest)[1], 120), -120)
-    return [each * 2.0**power for each in upstream], 2.0**-power
-
-
-def _array(tensor: Tensor) -> F32:
-    return read_only(tensor.detach().contiguous().numpy())
-
-
-def _blocks(batch: int) -> int:
-    return -(-batch // LANES)
-
-
 def _shots(tensors: Sequence[Tensor]) -> learned_bp.Shots:
-    return learned_bp.Shots(*map(_array, tensors[:4]))
+    return learned_bp.Shots(*map(as_array, tensors[:4]))
 
 
 def _weights(tensors: Sequence[Tensor]) -> learned_bp.Weights:
-    return learned_bp.Weights(*map(_array, tensors[4:]))
+    return learned_bp.Weights(*map(as_array, tensors[4:]))
 
 
 def _links(links: TannerLinks) -> learned_bp.Links:

@@ -16,11 +16,11 @@ from torch.autograd.function import once_differentiable
 from autoqec.decoders.backends._kernels.messages import RULES, Edges, Gradients, Inputs
 from autoqec.decoders.backends._kernels.pieces import in_pieces, read_only
 from autoqec.decoders.backends._kernels.simd import LANES
+from autoqec.decoders.modules.compiled import as_array, groups_of
 from autoqec.decoders.modules.graph_view import GraphView
 from autoqec.errors import InputError
 
 F32 = npt.NDArray[np.float32]
-_GROUPS = 32  # partial sums of the gradients, whatever the number of threads
 _SHOTS_PER_THREAD = 8
 
 
@@ -83,9 +83,8 @@ class _Messages(torch.autograd.Function):
         ends, values, weight, static = ctx.saved_tensors
         width, batch = ctx.width, ends.shape[0]
         edges, inputs = _edges(ctx.view), _inputs(ends, values, weight, static, width)
-        groups = min(_GROUPS, batch)
-        bounds = np.array([batch * i // max(groups, 1) for i in range(groups + 1)], dtype=np.int64)
-        above = _array(upstream[0])
+        groups, bounds = groups_of(batch)
+        above = as_array(upstream[0])
         by_ends = np.empty(ends.shape, dtype=np.float32)
         by_values = np.zeros(values.shape, dtype=np.float32)
         by_weight, by_static = (
@@ -117,11 +116,7 @@ def _edges(view: GraphView) -> Edges:
 
 
 def _inputs(ends: Tensor, values: Tensor, weight: Tensor, static: Tensor, width: int) -> Inputs:
-    return Inputs(_array(ends), _array(values), _vectors(weight.T, width), _vectors(static, width))
-
-
-def _array(tensor: Tensor) -> F32:
-    return read_only(tensor.detach().contiguous().numpy())
+    return Inputs(as_array(ends), as_array(values), _vectors(weight.T, width), _vectors(static, width))
 
 
 def _vectors(rows: Tensor, width: int) -> F32:

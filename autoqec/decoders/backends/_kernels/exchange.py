@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from autoqec.decoders.backends._kernels.learned_bp import _give, _take
+from autoqec.decoders.backends._kernels.lanes import give, take
 from autoqec.decoders.backends._kernels.pieces import sources_of
 from autoqec.decoders.backends._kernels.simd import (
     LANES,
@@ -76,7 +76,7 @@ def _of_shots(table, first, rows):  # type: ignore[no-untyped-def]
         for row in range(table.shape[0]):
             store(rows, row, splat(table[row, 0]))
     else:
-        _take(table, first, rows)
+        take(table, first, rows)
 
 
 @njit
@@ -103,7 +103,7 @@ def _forward(faults, odds, evidence, scale, start, stop, answer):  # type: ignor
             _of_shots(odds.probability, block * LANES, p)
             _of_shots(odds.others, block * LANES, others)
             _of_shots(odds.alone, block * LANES, alone)
-        _take(evidence, block * LANES, doubt)
+        take(evidence, block * LANES, doubt)
         for b in range(n_sources):
             store(doubt, b, _doubt(load(doubt, b) * scale))
         for a in range(n_classes):
@@ -113,7 +113,7 @@ def _forward(faults, odds, evidence, scale, start, stop, answer):  # type: ignor
                 odd = odd + q - (odd + odd) * q
             odd = greater(lesser(odd, _MOST), _LEAST)
             store(total, a, log((_ONE - odd) * inverse(odd)))
-        _give(total, block * LANES, answer)
+        give(total, block * LANES, answer)
 
 
 @njit
@@ -137,8 +137,8 @@ def _backward(faults, odds, evidence, scale, upstream, bounds, start, stop, by_e
             _of_shots(odds.probability, block * LANES, p)
             _of_shots(odds.others, block * LANES, others)
             _of_shots(odds.alone, block * LANES, alone)
-            _take(evidence, block * LANES, given)
-            _take(upstream, block * LANES, above)
+            take(evidence, block * LANES, given)
+            take(upstream, block * LANES, above)
             gradient[:] = _ZERO
             for b in range(n_sources):
                 store(doubt, b, _doubt(load(given, b) * scale))
@@ -176,7 +176,7 @@ def _backward(faults, odds, evidence, scale, upstream, bounds, start, stop, by_e
                 total = total + by_x * load(given, b)
                 store(gradient, b, by_x * scale)
             by_scale[group] += sum_lanes(total)
-            _give(gradient, block * LANES, by_evidence)
+            give(gradient, block * LANES, by_evidence)
 
 
 def _with_disk_cache(sources: str) -> tuple[Any, Any]:
@@ -193,4 +193,4 @@ def _with_disk_cache(sources: str) -> tuple[Any, Any]:
     return forward, backward
 
 
-forward, backward = _with_disk_cache(sources_of("simd.py", "learned_bp.py", "learned_min_sum.py"))
+forward, backward = _with_disk_cache(sources_of("simd.py", "lanes.py"))

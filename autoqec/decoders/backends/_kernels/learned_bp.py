@@ -26,6 +26,7 @@ import numpy as np
 from numba import njit
 
 from autoqec.decoders.backends._kernels import learned_min_sum
+from autoqec.decoders.backends._kernels.lanes import give, take
 from autoqec.decoders.backends._kernels.pieces import sources_of
 from autoqec.decoders.backends._kernels.simd import (
     LANES,
@@ -322,30 +323,11 @@ def _max_degree(check_ptr):  # type: ignore[no-untyped-def]
 
 
 @njit
-def _take(source, first, target):  # type: ignore[no-untyped-def]
-    """Columns from `first` on, as lanes; lanes beyond the batch are zero."""
-    lanes = min(LANES, source.shape[1] - first)
-    for row in range(source.shape[0]):
-        for s in range(lanes):
-            target[row, s] = source[row, first + s]
-        for s in range(lanes, LANES):
-            target[row, s] = _ZERO
-
-
-@njit
-def _give(source, first, target):  # type: ignore[no-untyped-def]
-    lanes = min(LANES, target.shape[1] - first)
-    for row in range(target.shape[0]):
-        for s in range(lanes):
-            target[row, first + s] = source[row, s]
-
-
-@njit
 def _start(shots, first, links, asked, syn, odds, posterior, message, check, answer):  # type: ignore[no-untyped-def]
     """Everything of a block before its first iteration; messages to go on from are put into the first rows of `check`."""
     link_fault, fault_ptr, fault_link = links.link_fault, links.fault_ptr, links.fault_link
-    _take(shots.syndrome, first, asked)
-    _take(shots.prior, first, odds)
+    take(shots.syndrome, first, asked)
+    take(shots.prior, first, odds)
     for c in range(syn.shape[0]):
         for s in range(LANES):
             syn[c, s] = _SIGN if asked[c, s] > _HALF else 0
@@ -353,7 +335,7 @@ def _start(shots, first, links, asked, syn, odds, posterior, message, check, ans
         store(posterior, f, load(odds, f))
         store(answer, f, splat(_ZERO))
     if shots.begin.shape[0] > 0:
-        _take(shots.begin, first, check)
+        take(shots.begin, first, check)
         for f in range(odds.shape[0]):
             total = load(odds, f)
             for k in range(fault_ptr[f], fault_ptr[f + 1]):
@@ -365,7 +347,7 @@ def _start(shots, first, links, asked, syn, odds, posterior, message, check, ans
         for link in range(link_fault.shape[0]):
             store(message, link, _clamp(load(odds, link_fault[link]), _CLIP))
     if shots.before.shape[0] > 0:
-        _take(shots.before, first, posterior)
+        take(shots.before, first, posterior)
 
 
 @njit
@@ -401,9 +383,9 @@ def _forward(links, weights, shots, min_sum, start, stop, answers):  # type: ign
             _update_faults(
                 fault_ptr, fault_link, odds, memory, readout[t], check, 0, posterior, 0, 0, total, message
             )
-        _give(total, block * LANES, answers.answer)
-        _give(posterior, block * LANES, answers.last)
-        _give(check, block * LANES, answers.end)
+        give(total, block * LANES, answers.answer)
+        give(posterior, block * LANES, answers.last)
+        give(check, block * LANES, answers.end)
 
 
 @njit
@@ -465,11 +447,11 @@ def _backward(links, weights, shots, min_sum, upstream, bounds, start, stop, gra
                     fault_ptr, fault_link, odds, memory, readout[t], check, c0, posterior, (t + 1) * n_faults,
                     t * n_faults, total, message
                 )  # fmt: skip
-            _take(upstream.answer, block * LANES, above)
-            _take(upstream.last, block * LANES, last)
+            take(upstream.answer, block * LANES, above)
+            take(upstream.last, block * LANES, last)
             gradient[:] = _ZERO
             carry[:] = _ZERO
-            _take(upstream.end, block * LANES, carry)
+            take(upstream.end, block * LANES, carry)
             by_prior[:] = _ZERO
             by_memory[:] = _ZERO
             by_posterior[:] = _ZERO
@@ -510,8 +492,8 @@ def _backward(links, weights, shots, min_sum, upstream, bounds, start, stop, gra
                     for k in range(fault_ptr[f], fault_ptr[f + 1]):
                         link = fault_link[k]
                         store(carry, link, load(carry, link) + by_messages - load(gradient, link))
-            _give(by_prior, block * LANES, prior_gradient)
-            _give(carry, block * LANES, begin_gradient)
+            give(by_prior, block * LANES, prior_gradient)
+            give(carry, block * LANES, begin_gradient)
 
 
 def _with_disk_cache(sources: str) -> tuple[Any, Any]:
@@ -528,4 +510,4 @@ def _with_disk_cache(sources: str) -> tuple[Any, Any]:
     return forward, backward
 
 
-forward, backward = _with_disk_cache(sources_of("simd.py", "learned_min_sum.py"))
+forward, backward = _with_disk_cache(sources_of("simd.py", "lanes.py", "learned_min_sum.py"))
