@@ -25,7 +25,7 @@ demo: setup ## Two rounds of the research loop, offline and without a GPU, up to
 test: lint ## Lint, then the test suite
 	$(PYTEST) $(WORKERS) -m "not slow and not runs and not verifier and not fuzz"
 
-test-slow: setup ## Error rates against measured ones, ONNX, many random graphs, proposers, the wheel, sinter
+test-slow: setup ## Whole rounds, error rates against measured ones, ONNX, many random graphs, proposers, the wheel, sinter
 	$(PYTEST) $(WORKERS) -m slow
 
 fuzz: setup ## Every damage of every file that a command reads, and every odd value of every option (make test plays some)

@@ -23,6 +23,8 @@ from autoqec.eval.verify import VerifyOptions, verify, verify_together
 from autoqec.layout import VerifierDir
 from autoqec.sandbox.tiers import strongest
 
+pytestmark = pytest.mark.verifier
+
 Maker = Callable[..., Path]
 P = 0.01
 
@@ -162,7 +164,6 @@ def test_the_effect_is_measured_on_shots_that_selected_nothing(
     assert found.bundle in text
 
 
-@pytest.mark.verifier
 def test_a_second_verification_draws_no_second_estimate(
     make_round: Maker, env: Environment, tmp_path: Path
 ) -> None:
@@ -182,7 +183,6 @@ def test_a_second_verification_draws_no_second_estimate(
         verify(folder, env, options(home, kind="estimate", shots=3 * CHUNK))
 
 
-@pytest.mark.verifier
 def test_a_used_confirm_bundle_supports_no_new_claim(
     honest: tuple[Path, VerifyReport], env: Environment, home: Path
 ) -> None:
@@ -198,7 +198,6 @@ def test_a_used_confirm_bundle_supports_no_new_claim(
     assert (folder / "verification_report.md").read_text().startswith("# VERIFIED")
 
 
-@pytest.mark.verifier
 def test_retrying_uses_up_the_plan(honest: tuple[Path, VerifyReport], env: Environment, home: Path) -> None:
     """Were one confirmation planned, the first would have been it: no fresh shots can be kind enough after that."""
     folder, first = honest
@@ -210,7 +209,6 @@ def test_retrying_uses_up_the_plan(honest: tuple[Path, VerifyReport], env: Envir
     assert agree(again.ler_holdout, again.ler_holdout_ci, first.ler_holdout, first.ler_holdout_ci)
 
 
-@pytest.mark.verifier
 def test_dev_bundles_are_the_same_for_everyone_and_claim_nothing(
     make_round: Maker, env: Environment, tmp_path: Path
 ) -> None:
@@ -229,7 +227,6 @@ def test_dev_bundles_are_the_same_for_everyone_and_claim_nothing(
     assert bad.delta_ler_ci_high < 0
 
 
-@pytest.mark.verifier
 def test_nothing_gained_is_inconclusive(
     make_round: Maker, env: Environment, home: Path, tmp_path: Path
 ) -> None:
@@ -242,7 +239,6 @@ def test_nothing_gained_is_inconclusive(
     assert report.notes.startswith(("INCONCLUSIVE:", "no significant"))
 
 
-@pytest.mark.verifier
 def test_claims_are_compared_and_never_believed(
     make_round: Maker, env: Environment, home: Path, tmp_path: Path
 ) -> None:
@@ -266,7 +262,6 @@ def test_claims_are_compared_and_never_believed(
         assert word in broken["artifacts"]
 
 
-@pytest.mark.verifier
 def test_child_and_parents_share_one_bundle(make_round: Maker, env: Environment, tmp_path: Path) -> None:
     def weaken(weights: dict[str, torch.Tensor]) -> None:
         weights["head.linear"].copy_(torch.tensor([0.5, 0.5, 0.0]))

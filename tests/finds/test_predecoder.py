@@ -17,6 +17,8 @@ from autoqec.decoders.backends import make_backend
 from autoqec.decoders.pipeline import PredecoderPipeline
 from autoqec.errors import InputError, UnavailableError
 
+pytestmark = pytest.mark.slow
+
 SHOTS = 2_000
 EVERYWHERE = [
     ("weights", SURFACE),

@@ -21,6 +21,8 @@ from autoqec.report.diagnose.patch import get, options
 from autoqec.runner.schema import Failure
 from autoqec.sandbox.tiers import strongest
 
+pytestmark = pytest.mark.slow
+
 
 def _root(diagnosis: Diagnosis, cause: str) -> Finding:
     assert diagnosis.cause == cause, diagnosis.to_dict()
@@ -53,7 +55,6 @@ def test_a_config_that_breaks_the_dsl(broken) -> None:
     assert _patched(folder, found, "neural_bp.iterations") == 8
 
 
-@pytest.mark.slow
 def test_custom_code_that_is_refused(broken) -> None:
     code = {
         "type": "custom",
@@ -211,7 +212,6 @@ def test_an_untrained_round_past_its_limit_gets_a_cheaper_model(broken) -> None:
     assert _patched(folder, found, "neural_bp.iterations") == 2
 
 
-@pytest.mark.slow
 def test_a_loss_that_never_moved(broken) -> None:
     folder = broken(training(GNN, learning_rate=1e-12))
     found = _root(diagnose_round(folder), "dead_gradient")
@@ -220,7 +220,6 @@ def test_a_loss_that_never_moved(broken) -> None:
     assert _patched(folder, found, "training.learning_rate") == 1e-3
 
 
-@pytest.mark.slow
 def test_a_loss_that_moved_without_the_ler(broken) -> None:
     folder = broken(training(GNN, learning_rate=1e-2, epochs=3))
     found = _root(diagnose_round(folder), "loss_without_ler")

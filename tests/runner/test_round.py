@@ -32,6 +32,8 @@ from autoqec.runner.supervise import run_round
 from autoqec.runner.train import Schedule, train
 from autoqec.sandbox.tiers import strongest
 
+pytestmark = pytest.mark.slow
+
 CONFIG = {
     "type": "neural_bp",
     "output_mode": "soft_priors",

@@ -26,6 +26,8 @@ from autoqec.runs.plan import CHAT
 from autoqec.runs.research_run import ResearchRun
 from autoqec.search.proposal import Proposal
 
+pytestmark = pytest.mark.runs
+
 CODE = CoderResponse(
     dsl_config={
         "type": "neural_bp",

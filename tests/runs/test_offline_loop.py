@@ -27,6 +27,8 @@ from autoqec.runs.research_run import NO_HYPOTHESIS, Paused
 from autoqec.search.analyst import Analysis, analyse
 from autoqec.search.proposal import Proposal, RoundContext, short_name
 
+pytestmark = pytest.mark.runs
+
 CONFIG = {
     "type": "neural_bp",
     "output_mode": "soft_priors",
@@ -142,7 +144,6 @@ def test_every_round_is_a_branch_with_its_pointer_and_is_told_in_the_log(tmp_pat
     assert not taken.run.journals()
 
 
-@pytest.mark.runs
 def test_a_run_killed_anywhere_goes_on_to_the_same_rounds(tmp_path: Path) -> None:
     wanted = plan(rounds=3, proposer="optuna")
     log = tmp_path / "points"
