@@ -11,12 +11,12 @@ import torch
 
 from autoqec.decoders.compiler import context
 from autoqec.decoders.cost_basis import learned_numbers, typical_syndromes
-from autoqec.decoders.flop_census import asked, count
+from autoqec.decoders.flop_census import asked, count, count_call
 from autoqec.decoders.modules.predecoders import ProblemPredecoder
 from autoqec.envs.packing import unpack
 from autoqec.envs.problem import DecodingProblem
 
-_COUNTED, _COUNTED_WHERE_SHOTS_DIFFER = 4, 512
+_COUNTED, _ROUGHLY, _WHERE_SHOTS_DIFFER = 4, 64, 512
 
 
 @dataclass(frozen=True)
@@ -38,24 +38,33 @@ class Cost:
         return asdict(self)
 
 
-def count_flops(module: ProblemPredecoder, problem: DecodingProblem) -> int:
-    """FLOPs for one syndrome; what a call costs whatever its batch drops out."""
+def count_flops(module: ProblemPredecoder, problem: DecodingProblem, *, roughly: bool = False) -> int:
+    """FLOPs for one syndrome, in the mean where shots differ; what a call costs whatever its batch drops out.
+
+    roughly: where shots differ, a mean over fewer of them, with their share of the call.
+    """
     ctx = context(problem)
-    for shots in (_COUNTED, _COUNTED_WHERE_SHOTS_DIFFER):
-        rows = torch.from_numpy(unpack(typical_syndromes(problem, shots), problem.n_checks)).float()
-        found = count(module, [rows], ctx)
-        if found.spread == 0.0:
-            break
-    return found.mean
+
+    def typical(shots: int) -> torch.Tensor:
+        return torch.from_numpy(unpack(typical_syndromes(problem, shots), problem.n_checks)).float()
+
+    found = count(module, [typical(_COUNTED)], ctx)
+    if found.spread == 0.0:
+        return found.mean
+    if roughly:
+        return count_call(module, typical(_ROUGHLY), ctx) // _ROUGHLY
+    return count(module, [typical(_WHERE_SHOTS_DIFFER)], ctx).mean
 
 
-def measure(module: ProblemPredecoder, problem: DecodingProblem, *, latency: bool = False) -> Cost:
-    """The cost of a predecoder; with `latency`, also timed on this machine's CPU."""
+def measure(
+    module: ProblemPredecoder, problem: DecodingProblem, *, latency: bool = False, roughly: bool = False
+) -> Cost:
+    """The cost of a predecoder; with `latency`, also timed on this machine's CPU. roughly: as for `count_flops`."""
     module = module.eval()
     state = module.state_dict()
     sizes = {name: (each.numel(), each.numel() * each.element_size()) for name, each in state.items()}
     cost = Cost(
-        flops_per_syndrome=count_flops(module, problem),
+        flops_per_syndrome=count_flops(module, problem, roughly=roughly),
         n_params=learned_numbers(sizes),
         n_bytes=sum(taken for _, taken in sizes.values()),
     )

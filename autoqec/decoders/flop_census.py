@@ -125,10 +125,7 @@ def count(
     """
 
     def flops(rows: torch.Tensor) -> int:
-        with torch.no_grad(), reference_path(module, everywhere=True), _Census() as census:
-            # The copy is the syndrome being read: one step for each detector.
-            asked(module, rows.clone(memory_format=torch.contiguous_format), ctx)
-        return int(census.flops)
+        return count_call(module, rows, ctx)
 
     own, calls, halves, shots = 0, 0, [], 0
     for batch in syndromes:
@@ -141,6 +138,14 @@ def count(
     mean = own / shots
     spread = (max(halves) - min(halves)) / max(mean, 1.0)
     return FlopCount(round(mean), calls, max(singles, default=0), spread)
+
+
+def count_call(module: Any, syndrome: torch.Tensor, ctx: dict[str, Any]) -> int:
+    """FLOPs of one call, with all that a call costs whatever its batch."""
+    with torch.no_grad(), reference_path(module, everywhere=True), _Census() as census:
+        # The copy is the syndrome being read: one step for each detector.
+        asked(module, syndrome.clone(memory_format=torch.contiguous_format), ctx)
+    return int(census.flops)
 
 
 def asked(module: Any, syndrome: torch.Tensor, ctx: dict[str, Any]) -> torch.Tensor:

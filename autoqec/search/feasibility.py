@@ -81,7 +81,7 @@ def estimate(dsl: PredecoderDSL, context: RoundContext) -> Estimate:
         from autoqec.decoders.cost import measure
 
         try:
-            cost = measure(compile_predecoder(dsl, env.problem), env.problem)
+            cost = measure(compile_predecoder(dsl, env.problem), env.problem, roughly=True)
         except AutoQECError as error:
             return Estimate(None, None, memory, 0.0, 0.0, (f"does not compile: {error.what}",), 1.0)
         flops, params = cost.flops_per_syndrome, cost.n_params

@@ -47,7 +47,8 @@ def test_a_run_is_read_as_data_frames(tmp_path: Path, monkeypatch: pytest.Monkey
     assert autoqec.load_predecoder("mine/round_1").sha256 == again.predecoder(1).sha256
     assert list(again.rounds["round"]) == [1]
     assert len(again.fork_graph) == 1
-    assert len(again.front) == (again.rounds["verdict"] == "VERIFIED").sum()
+    # A verified round whose gain is gone on the shots of its estimate stays off the front.
+    assert len(again.front) <= (again.rounds["verdict"] == "VERIFIED").sum()
     assert again.predecoder(1).env.spec.name == "surface_d3_depol"
     assert list(
         (tmp_path / ".autoqec" / "experiments").iterdir()

@@ -52,16 +52,26 @@ class Attempt(NamedTuple):
 
 
 class _Half(nn.Module):
-    """The learned numbers of one half: one row of weights per iteration of every exchange."""
+    """The learned numbers of one half: one row of weights per iteration of every exchange. answers: whether its mean posterior
+    counts, and not its last one alone.
+    """
 
-    def __init__(self, spec: NeuralBpSpec, links: TannerLinks, iterations: int, exchanges: int) -> None:
+    readout: Tensor
+
+    def __init__(
+        self, spec: NeuralBpSpec, links: TannerLinks, iterations: int, exchanges: int, *, answers: bool
+    ) -> None:
         super().__init__()
         self.links, self.sharing, self.iterations = links, spec.weight_sharing, iterations
         self.min_sum = spec.check_rule == "min_sum"
         self.weight = nn.Parameter(
             torch.ones(exchanges * iterations, weight_rows(links, spec.weight_sharing))
         )
-        self.readout = nn.Parameter(torch.full((exchanges, iterations), 1.0 / iterations))
+        readout = torch.full((exchanges, iterations), 1.0 / iterations)
+        if answers:
+            self.readout = nn.Parameter(readout)
+        else:
+            self.register_buffer("readout", readout, persistent=False)
 
     def weights(self, exchange: int, damping: Tensor, memory: Tensor | None) -> Weights:
         rows = slice(exchange * self.iterations, (exchange + 1) * self.iterations)
@@ -84,9 +94,11 @@ class TurboBP(nn.Module):
                 hint="use an environment with eval_protocol.osd_bases: observable_with_context, or remove turbo",
             )
         turbo = self.turbo = spec.turbo
-        self.own = _Half(spec, links, spec.iterations, turbo.exchanges)
+        self.own = _Half(spec, links, spec.iterations, turbo.exchanges, answers=True)
         other = context_half(problem.joint)
-        self.context = _Half(spec, TannerLinks(other), turbo.context_iterations, turbo.exchanges)
+        self.context = _Half(
+            spec, TannerLinks(other), turbo.context_iterations, turbo.exchanges, answers=False
+        )
         self.to_own, self.to_context = exchanges(problem)
         self.scale = nn.Parameter(torch.full((turbo.exchanges, 2), SCALE))
         damping = torch.full((turbo.exchanges if spec.damping == "learnable_per_iter" else 1,), DAMPING)
