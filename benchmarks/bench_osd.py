@@ -46,7 +46,7 @@ def row(name: str, what: str, ours: float, theirs: float) -> None:
 def belief_propagation(env: str, p: float, shots: int, repeats: int) -> None:
     environment = load_env(env)
     problem = environment.problem(p)
-    detectors = environment.sampler(p).sample(shots, seed=1).detectors
+    detectors = problem.backend_shots(environment.sampler(p).sample(shots, seed=1).detectors)
     syndromes = unpack(detectors, problem.n_checks)
     for iterations in (4, 12, 30):
         ldpc = BpDecoder(
@@ -76,6 +76,7 @@ def ordered_statistics(p: float, shots: int, repeats: int) -> None:
     environment = load_env("bb72_depol")
     problem = environment.problem(p)
     sample = environment.sampler(p).sample(shots, seed=2)
+    sample = sample._replace(detectors=problem.backend_shots(sample.detectors))
     syndromes = unpack(sample.detectors, problem.n_checks)
     bp = BeliefPropagation(problem.h, problem.priors, iterations=30, early_stop=True)
     beliefs = bp.posteriors(sample.detectors)

@@ -70,7 +70,8 @@ def main() -> None:
         f"| neural_bp, 16 iterations, untrained | {wrong.sum()} ({low:.4f} .. {high:.4f}) | 1 | |", flush=True
     )
     for name, bp in BP.items():
-        theirs = (ldpc(problem, bp)(sample.detectors) != sample.observables).any(axis=1)
+        seen = problem.backend_shots(sample.detectors)
+        theirs = (ldpc(problem, bp)(seen) != sample.observables).any(axis=1)
         both = int((theirs & wrong).sum())
         low, high = paired_ratio(int(theirs.sum()) - both, int(wrong.sum()) - both, both)
         ratio = theirs.sum() / max(wrong.sum(), 1)

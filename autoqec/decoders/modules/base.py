@@ -53,6 +53,7 @@ class PredecoderModule(nn.Module):
             "tanner_edges": LongTensor [2, n_edges], row 0 the check and row 1 the fault of each one of H
             "edge_features": FloatTensor [n_edges, edge_dim]  (optional)
             "prior_p": FloatTensor [n_faults]  (optional)
+            "joint_p": FloatTensor [n_joint]  (where a predecoder sees more detectors than the backend)
         Returns:
             hard_flip: LongTensor [batch, n_checks], the residual syndrome
             soft_priors: FloatTensor [batch, n_faults], probabilities for the backend
