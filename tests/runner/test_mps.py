@@ -19,7 +19,6 @@ from torch.utils._pytree import tree_leaves
 from autoqec.decoders.backends import make_backend
 from autoqec.decoders.compiler import compile_predecoder, context
 from autoqec.decoders.dsl_schema import PredecoderDSL
-from autoqec.decoders.modules.neural_bp import LearnedBP
 from autoqec.decoders.pipeline import PredecoderPipeline
 from autoqec.envs.load import load_env
 from autoqec.io.strict_yaml import read_yaml
@@ -28,9 +27,15 @@ from autoqec.runner.gap import make_pairs
 from autoqec.runner.hard_shots import HardShots
 from autoqec.runner.losses import MARGINAL_LOSSES
 from autoqec.runner.objective import GapObjective, MarginalObjective
+from tests.decoders.both_halves import with_both_halves
 
-EXAMPLES = sorted(Path("autoqec/example_db").glob("*.yaml"))
-ENVIRONMENTS = {"surface_d3_depol": "mwpm", "bb72_capacity": "osd"}
+EXAMPLES = {path.stem: path for path in sorted(Path("autoqec/example_db").glob("*.yaml"))}
+BOTH = "both halves of the syndrome"
+CASES = [
+    (name, env)
+    for name in EXAMPLES
+    for env in ([BOTH] if name.startswith("turbo") else ["surface_d3_depol", "bb72_capacity"])
+]
 EVERYWHERE = {
     "MPS",
     "CompositeExplicitAutograd",
@@ -96,18 +101,17 @@ def test_shots_for_mps_are_sampled_on_the_cpu() -> None:
     assert sampling_device(torch.device("cuda", 0)) == torch.device("cuda", 0)
 
 
-@pytest.mark.parametrize("env_name", ENVIRONMENTS)
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
-def test_training_and_decoding_use_what_mps_has(env_name: str, example: Path) -> None:
-    env = load_env(env_name)
+@pytest.mark.parametrize(("example", "env_name"), CASES)
+def test_training_and_decoding_use_what_mps_has(example: str, env_name: str) -> None:
+    env = with_both_halves() if env_name == BOTH else load_env(env_name)
     problem = env.problem(env.spec.noise.p[0])
-    dsl = PredecoderDSL.model_validate(read_yaml(example))
+    dsl = PredecoderDSL.model_validate(read_yaml(EXAMPLES[example]))
     module = compile_predecoder(dsl, problem)
     for part in module.modules():
-        if isinstance(part, LearnedBP):
+        if getattr(part, "fused", False):
             part.fused = False  # that is for the CPU
     sampler = SampledOnTheCpu([problem], "cpu")
-    backend = ENVIRONMENTS[env_name]
+    backend = env.spec.classical_backend
     objectives: list[Any] = [
         MarginalObjective(sampler, lambda index: index, 16, loss) for loss in MARGINAL_LOSSES.values()
     ]
