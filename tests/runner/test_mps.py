@@ -105,7 +105,13 @@ def test_shots_for_mps_are_sampled_on_the_cpu() -> None:
 def test_training_and_decoding_use_what_mps_has(example: str, env_name: str) -> None:
     env = with_both_halves() if env_name == BOTH else load_env(env_name)
     problem = env.problem(env.spec.noise.p[0])
-    dsl = PredecoderDSL.model_validate(read_yaml(EXAMPLES[example]))
+    data: Any = read_yaml(EXAMPLES[example])
+    if data.get("neural_bp", {}).get("turbo", {}).get("legs"):
+        data["neural_bp"]["turbo"] |= {
+            "legs": 2,
+            "leg_exchanges": 2,
+        }  # more would only repeat the same operations
+    dsl = PredecoderDSL.model_validate(data)
     module = compile_predecoder(dsl, problem)
     for part in module.modules():
         if getattr(part, "fused", False):
