@@ -105,6 +105,16 @@ def _sweep(p: Any) -> str:
     return " ".join(f"{value:g}" for value in p)
 
 
+def _context(problem: dict[str, Any]) -> dict[str, str]:
+    """Which detectors the backend decodes, where predecoders see more."""
+    seen, everything = problem["detectors_of_backend"], problem["detectors"]
+    return (
+        {}
+        if seen == everything
+        else {"decoded by the backend": f"{seen} of {everything} detectors; predecoders see all"}
+    )
+
+
 def _print_summary(summary: dict[str, Any]) -> None:
     facts = {
         "code": f"{summary['code']['type']} {summary['code']['source']}",
@@ -114,6 +124,7 @@ def _print_summary(summary: dict[str, Any]) -> None:
             for key, value in summary["noise"].items()
         ),
         "dropped detectors": summary["dropped_detectors"] or "none",
+        **_context(summary["problems"][0]),
         "backend": summary["backend"],
         "baselines": " ".join(summary["baseline_decoders"]),
         "content hash": summary["content_hash"][:16],

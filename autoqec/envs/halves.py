@@ -12,11 +12,11 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from autoqec.envs.problem import F64, I32, DecodingProblem, JointModel
+from autoqec.envs.problem import F64, I32, CheckMatrix, DecodingProblem, JointModel
 
 
 @dataclass(frozen=True, eq=False)
-class Half:
+class Half(CheckMatrix):
     """Classes of joint faults by their symptom in some of the rows.
 
     h: [n_checks, n_classes] CSC; rows of the other half are empty. priors: [n_classes] probability that an odd number of the
@@ -26,14 +26,6 @@ class Half:
     h: sp.csc_array[Any]
     priors: F64
     class_of: I32
-
-    @property
-    def n_checks(self) -> int:
-        return int(self.h.shape[0])
-
-    @property
-    def n_faults(self) -> int:
-        return int(self.h.shape[1])
 
 
 def with_context(joint: DecodingProblem, seen: npt.NDArray[np.bool_]) -> DecodingProblem:

@@ -43,8 +43,22 @@ class MatchingGraph:
         return int(self.ends.shape[0])
 
 
+class CheckMatrix:
+    """What has a check matrix `h`: [n_checks, n_faults]."""
+
+    h: sp.csc_array[Any]
+
+    @property
+    def n_checks(self) -> int:
+        return int(self.h.shape[0])
+
+    @property
+    def n_faults(self) -> int:
+        return int(self.h.shape[1])
+
+
 @dataclass(frozen=True, eq=False)
-class JointModel:
+class JointModel(CheckMatrix):
     """All faults on all detectors, where the backend decodes only some of the detectors.
 
     seen: [n_checks] bool, the detectors that the backend decodes; the others are the predecoder's context.
@@ -58,17 +72,9 @@ class JointModel:
     priors: F64
     fault_of: I32
 
-    @property
-    def n_checks(self) -> int:
-        return int(self.h.shape[0])
-
-    @property
-    def n_faults(self) -> int:
-        return int(self.h.shape[1])
-
 
 @dataclass(frozen=True, eq=False)
-class DecodingProblem:
+class DecodingProblem(CheckMatrix):
     """H, L and priors of one environment at one p, plus the matching graph where every fault is graph-like.
 
     h: [n_checks, n_faults] CSC over GF(2) (`uint8` ones): which detectors each fault flips.
@@ -90,14 +96,6 @@ class DecodingProblem:
     dem: str
     graph: MatchingGraph | None = None
     joint: JointModel | None = None
-
-    @property
-    def n_checks(self) -> int:
-        return int(self.h.shape[0])
-
-    @property
-    def n_faults(self) -> int:
-        return int(self.h.shape[1])
 
     @property
     def n_observables(self) -> int:

@@ -14,8 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from autoqec.decoders.modules.segments import Segments
-from autoqec.envs.halves import Half
-from autoqec.envs.problem import DecodingProblem, JointModel, log_odds
+from autoqec.envs.problem import CheckMatrix, DecodingProblem, log_odds
 
 I64 = npt.NDArray[np.int64]
 
@@ -40,7 +39,7 @@ class TannerLinks(nn.Module):
     links_of_check: Tensor
     links_of_fault: Tensor
 
-    def __init__(self, problem: DecodingProblem | JointModel | Half) -> None:
+    def __init__(self, problem: CheckMatrix) -> None:
         super().__init__()
         self.n_checks, self.n_faults = problem.n_checks, problem.n_faults
         rows = problem.h.tocsr()
