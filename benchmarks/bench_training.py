@@ -96,7 +96,7 @@ class Bench:
                 self.sampler, lambda draw: draw, self.size, MARGINAL_LOSSES[self.case.loss]
             )
         shots = HardShots(
-            self.sampler, lambda draw: _FAR + draw, self.pairs, size=8 * self.size, draw=4 * self.size
+            self.sampler, lambda draw: _FAR + draw, self.pairs.is_hard, size=8 * self.size, draw=4 * self.size
         )
         return GapObjective(shots, self.size, self.pairs)
 

@@ -31,7 +31,7 @@ Normalization = Literal["none", "layer", "batch", "edge_norm", "graph_norm"]
 EdgeFeature = Literal["syndrome_bit", "round_idx", "stabilizer_type", "distance", "prior_weight"]
 Head = Literal["linear", "mlp_small"]
 MarginalLoss = Literal["bce", "focal", "weighted_bce"]
-Loss = Literal[MarginalLoss, "backend_gap"]
+Loss = Literal[MarginalLoss, "backend_gap", "failures"]
 
 
 class _Strict(BaseModel):

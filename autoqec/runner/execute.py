@@ -20,12 +20,13 @@ from autoqec.decoders.modules.predecoders import ProblemPredecoder
 from autoqec.decoders.pipeline import PredecoderPipeline
 from autoqec.decoders.reference_p import reference_p
 from autoqec.envs.environment import Environment
-from autoqec.envs.problem import DecodingProblem
+from autoqec.envs.problem import U8, DecodingProblem
 from autoqec.envs.seeds import derive_seed
 from autoqec.io.validate import validate_model
 from autoqec.layout import RoundDir
 from autoqec.runner.data import FaultSampler, sampling_device
 from autoqec.runner.failure_kinds import RoundFailed, failing_as
+from autoqec.runner.failures import FailureObjective, Unsettled, few_numbers
 from autoqec.runner.gap import make_pairs
 from autoqec.runner.hard_shots import HardShots
 from autoqec.runner.losses import MARGINAL_LOSSES
@@ -139,7 +140,7 @@ class Round:
         steps = per_epoch * settings.epochs
         self._facts["training_steps_planned"] = steps
         start = time.monotonic()
-        objective = self._objective(dsl, sampler, steps * settings.batch_size) if steps else None
+        objective = self._objective(dsl, module, sampler, steps * settings.batch_size) if steps else None
         schedule = Schedule(
             steps=steps,
             per_epoch=per_epoch,
@@ -195,15 +196,44 @@ class Round:
         stream = f"{self.env.content_hash}/seed{self.config.seed}/cycle{cycle}"
         return derive_seed("train", stream, low + offset)
 
-    def _objective(self, dsl: PredecoderDSL, sampler: FaultSampler, draws: int) -> Objective:
+    def _objective(
+        self, dsl: PredecoderDSL, module: ProblemPredecoder, sampler: FaultSampler, draws: int
+    ) -> Objective:
+        """draws: shots that all steps take together."""
+        through_backend = {"backend_gap": self._gap, "failures": self._failures}
         settings = dsl.training
-        if settings.loss == "backend_gap":
-            problem = self.env.problem(self._facts["reference_p"])
-            pairs = make_pairs(problem, self.env.spec.classical_backend, None)
-            size = min(self.profile.hard_shots, draws)
-            shots = HardShots(sampler, self._seeds, pairs, size=size, draw=4 * settings.batch_size)
-            return GapObjective(shots, settings.batch_size, pairs)
+        if settings.loss in through_backend:
+            return through_backend[settings.loss](settings.batch_size, module, sampler, draws)
         return MarginalObjective(sampler, self._seeds, settings.batch_size, MARGINAL_LOSSES[settings.loss])
+
+    def _gap(self, batch: int, _: ProblemPredecoder, sampler: FaultSampler, draws: int) -> Objective:
+        problem = self.env.problem(self._facts["reference_p"])
+        pairs = make_pairs(problem, self.env.spec.classical_backend, None)
+        size = min(self.profile.hard_shots, draws)
+        return GapObjective(
+            HardShots(sampler, self._seeds, pairs.is_hard, size=size, draw=4 * batch), batch, pairs
+        )
+
+    def _failures(self, batch: int, module: ProblemPredecoder, _: FaultSampler, draws: int) -> Objective:
+        """On shots at the reference p alone, where failures are judged."""
+        few_numbers(module)
+        device = module.prior.device
+        problem = self.env.problem(self._facts["reference_p"])
+        backend = make_backend(problem, self.env.spec.classical_backend)
+
+        def decode(searched: ProblemPredecoder, detectors: U8) -> U8:
+            return PredecoderPipeline(searched, backend, device=device, threads=None).decode(detectors)
+
+        shots = HardShots(
+            FaultSampler([problem], sampling_device(device), shares=[1.0]),
+            self._seeds,
+            Unsettled(module, decode, self._seeds(2_000_000)),
+            size=min(self.profile.hard_shots, draws, 8 * batch),
+            draw=4 * batch,
+            fill=4 * batch,
+            fills=max(1, self.profile.hard_shots // (4 * batch)),
+        )
+        return FailureObjective(shots, batch, decode, self._seeds)
 
     def _selection(self, device: torch.device) -> Callable[[ProblemPredecoder], float]:
         """Failures at the reference p on circuit shots of the val labels, apart from those of the final validation."""

@@ -19,6 +19,9 @@ from autoqec.envs.packing import pack, unpack, width
 from autoqec.envs.problem import U8, DecodingProblem, log_odds
 from autoqec.errors import InputError
 
+HARD_GAP = 7.0
+"""Shots whose plain gap is at least this carry no signal: their class is decided already (log-odds)."""
+
 F32 = npt.NDArray[np.float32]
 I8 = npt.NDArray[np.int8]
 
@@ -30,7 +33,7 @@ class Pairs(Protocol):
         """true - wrong as [shots, n_weights] of -1, 0, 1, and whether each shot has such a pair; all packed inputs."""
         ...
 
-    def is_hard(self, detectors: U8, observables: U8, threshold: float) -> npt.NDArray[np.bool_]:
+    def is_hard(self, detectors: U8, observables: U8) -> npt.NDArray[np.bool_]:
         """Shots that can still go either way under the model's fixed weights."""
         ...
 
@@ -60,9 +63,9 @@ class MatchingPairs:
         difference: I8 = both[shots, true] - both[shots, 1 - true]
         return difference, np.asarray(usable)
 
-    def is_hard(self, detectors: U8, observables: U8, threshold: float) -> npt.NDArray[np.bool_]:
+    def is_hard(self, detectors: U8, observables: U8) -> npt.NDArray[np.bool_]:
         gap = self._matcher.logical_classes(detectors, self._fixed, threads=self._threads).gap
-        return np.abs(gap) < threshold
+        return np.asarray(np.abs(gap) < HARD_GAP)
 
 
 class OsdPairs:
@@ -105,7 +108,7 @@ class OsdPairs:
         stacked = pack(np.concatenate([syndromes, observables], axis=1))
         return unpack(self._faults(self._tied, stacked, weights), self._problem.n_faults)
 
-    def is_hard(self, detectors: U8, observables: U8, threshold: float) -> npt.NDArray[np.bool_]:
+    def is_hard(self, detectors: U8, observables: U8) -> npt.NDArray[np.bool_]:
         if detectors.shape[1] != width(self._problem.n_checks):
             raise InputError("packed detectors of another problem", where="backend_gap")
         return np.asarray(self._problem.backend_shots(detectors).any(axis=1))

@@ -1,8 +1,8 @@
-"""The shots that `backend_gap` learns from: those whose logical class is still open under the fixed weights.
+"""The hard shots that a loss learns from: for `backend_gap` those whose logical class is still open under the fixed weights, a fifth
+of all shots at the error rates of interest; for `failures` those that are not settled under the model's own start.
 
-They are a fifth of all shots at the error rates of interest and carry all of the signal. A buffer holds many of them, and
-every step replaces a part of it by fresh ones, so that a shot is seen a few times and then never again. The draw for the
-next step is made in a thread of its own while the current step trains.
+They carry all of the signal. A buffer holds many of them, and every step replaces a part of it by fresh ones, so that a shot is
+seen a few times and then never again. The draw for the next step is made in a thread of its own while the current step trains.
 """
 
 from __future__ import annotations
@@ -12,15 +12,14 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from autoqec.envs.packing import pack
+from autoqec.envs.problem import U8
+from autoqec.errors import InputError
 from autoqec.runner.data import Batch, FaultSampler
-from autoqec.runner.gap import Pairs
-
-HARD_GAP = 7.0
-"""Shots whose plain gap is at least this carry no signal: their class is decided already (log-odds)."""
 
 _FILL = 32_768  # shots looked through at a time to fill the buffer
 _FILL_DRAWS = 400  # at most so many draws fill it; later draws replace
@@ -28,20 +27,40 @@ _FILL_DRAWS = 400  # at most so many draws fill it; later draws replace
 Seeds = Callable[[int], int]
 """From the number of a draw to its sampler seed."""
 
+IsHard = Callable[[U8, U8], npt.NDArray[np.bool_]]
+"""Of packed detectors and observables."""
+
 
 class HardShots:
     """A buffer whose content is a function of the step: every draw has its own seed.
 
-    size: of the buffer; draw: shots looked through for each step.
+    size: of the buffer; draw: shots looked through for each step; fill: shots looked through at a time until the buffer is full, at
+    most fills times.
     """
 
-    def __init__(self, sampler: FaultSampler, seeds: Seeds, pairs: Pairs, *, size: int, draw: int) -> None:
-        self._sampler, self._seeds, self._pairs, self._draw = sampler, seeds, pairs, draw
+    def __init__(
+        self,
+        sampler: FaultSampler,
+        seeds: Seeds,
+        is_hard: IsHard,
+        *,
+        size: int,
+        draw: int,
+        fill: int = _FILL,
+        fills: int = _FILL_DRAWS,
+    ) -> None:
+        self._sampler, self._seeds, self._is_hard, self._draw = sampler, seeds, is_hard, draw
         self._pool = ThreadPoolExecutor(1)
         self._next: tuple[int, Future[Batch]] | None = None
         kept: list[Batch] = []
-        while sum(map(len, kept)) < size and len(kept) < _FILL_DRAWS:
-            kept.append(self._hard(len(kept), _FILL))
+        while sum(map(len, kept)) < size and len(kept) < fills:
+            kept.append(self._hard(len(kept), fill))
+        if not any(map(len, kept)):
+            raise InputError(
+                f"no hard shot among {fills * fill:,}",
+                where="training.loss",
+                hint="train at a larger p (noise.reference_p)",
+            )
         self.buffer = Batch(
             torch.cat([b.syndrome for b in kept])[:size],
             torch.cat([b.observables for b in kept])[:size],
@@ -85,7 +104,7 @@ class HardShots:
     def _hard(self, draw: int, size: int) -> Batch:
         """The hard ones among the shots of one draw."""
         fresh = self._sampler.sample(size, self._seeds(draw))
-        hard = self._pairs.is_hard(packed(fresh.syndrome), packed(fresh.observables), HARD_GAP)
+        hard = self._is_hard(packed(fresh.syndrome), packed(fresh.observables))
         part = fresh.take(torch.from_numpy(np.flatnonzero(hard)).to(fresh.syndrome.device))
         return Batch(part.syndrome, part.observables, None, part.which, part.priors)
 

@@ -11,7 +11,8 @@ from autoqec.envs.schema import EvalProtocol
 class Profile:
     """train_share, val_share: of min_shots_train (per epoch) and min_shots_val (per p).
 
-    train_seconds: training stops there, whatever the epochs. hard_shots: size of the hard-shot buffer of `backend_gap`.
+    train_seconds: training stops there, whatever the epochs. hard_shots: size of the hard-shot buffer of `backend_gap`, and
+    how many shots `failures` looks through to fill its own.
     select_shots: maximum shots at the reference p on which the best of the training states is chosen. slow_shots: at most so many of
     the validation shots go to baselines that take milliseconds a shot.
     """

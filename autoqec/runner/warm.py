@@ -30,7 +30,7 @@ def kind_of(dsl: PredecoderDSL) -> dict[str, Any]:
         kind["gnn"] = {"layers": 1, "hidden_dim": 4, "message_fn": message}
     if dsl.neural_bp is not None:
         kind["neural_bp"] = {"iterations": 2, "check_rule": dsl.neural_bp.check_rule}
-    loss = "backend_gap" if dsl.training.loss == "backend_gap" else "bce"
+    loss = dsl.training.loss if dsl.training.loss in ("backend_gap", "failures") else "bce"
     return kind | {"training": {"loss": loss, "epochs": 1, "batch_size": 16}}
 
 

@@ -140,7 +140,7 @@ _RULES: tuple[tuple[Callable[[Row], bool], str], ...] = (
     ),
     (
         lambda m: (moved := _moved(m)) is not None and moved >= MOVED and not gains(m),
-        "the loss moved but the LER did not: train for the decoding outcome (backend_gap), or change the output mode",
+        "the loss moved but the LER did not: train for the decoding outcome (backend_gap; failures in front of OSD), or change the output mode",
     ),
     (
         lambda m: m.get("training_stopped") == "time_budget",

@@ -93,6 +93,10 @@ def _always(_: Flat) -> bool:
     return True
 
 
+def _never(_: Flat) -> bool:
+    return False
+
+
 def _bp(flat: Flat) -> bool:
     return bool(flat["type"] != "gnn")
 
@@ -111,6 +115,11 @@ def _trained(flat: Flat) -> bool:
 
 def _gnn(flat: Flat) -> bool:
     return bool(flat["type"] != "neural_bp")
+
+
+def _few(flat: Flat) -> bool:
+    """Whether the model has few enough numbers to be searched by failures."""
+    return bool(flat["type"] == "neural_bp" and flat.get("neural_bp.weight_sharing") == "per_layer")
 
 
 def _hard(flat: Flat) -> bool:
@@ -147,7 +156,8 @@ def _soft_losses(env: EnvFacts) -> tuple[str, ...]:
     """Losses for soft priors, the one to start with first.
 
     Matching: marginals count the syndrome twice, and training on them makes matching worse than no training; `backend_gap`
-    does not, and needs a graph with one observable. Ordered statistics want a good ordering, which marginals give.
+    does not, and needs a graph with one observable. Ordered statistics want a good ordering, which marginals give; few numbers
+    are searched by failures (`_few`).
     """
     if env.backend == "osd":
         return (*_MARGINAL_LOSSES, "backend_gap")
@@ -213,10 +223,18 @@ def _parameters(env: EnvFacts) -> list[Parameter]:
         when=lambda flat: any(flat.get(f"{_FEATURES}.{feature}") for feature in others),
     )
     options("head", "linear", "mlp_small", when=lambda flat: _gnn(flat) or learned(flat))
+    soft, searched = _soft_losses(env), _few if env.backend == "osd" else _never
     options(
         "training.loss",
-        *_soft_losses(env),
-        when=lambda flat: _trained(flat) and not _hard(flat),
+        "failures",
+        *soft,
+        when=lambda flat: _trained(flat) and not _hard(flat) and searched(flat),
+        name="loss_few",
+    )
+    options(
+        "training.loss",
+        *soft,
+        when=lambda flat: _trained(flat) and not _hard(flat) and not searched(flat),
         name="loss_soft",
     )
     options(

@@ -92,7 +92,7 @@ DESIGN = {
     "damping": "fixed learnable_scalar learnable_per_iter",
     "memory": "none learnable",
     "check_rule": "sum_product min_sum",
-    "loss": "bce focal weighted_bce backend_gap",
+    "loss": "bce focal weighted_bce backend_gap failures",
     "profile": "dev prod",
 }
 

@@ -123,7 +123,9 @@ def test_training_and_decoding_use_what_mps_has(example: str, env_name: str) -> 
     ]
     if problem.graph is None or problem.n_observables == 1:
         pairs = make_pairs(problem, backend, 1)
-        objectives.append(GapObjective(HardShots(sampler, lambda i: i, pairs, size=64, draw=64), 16, pairs))
+        objectives.append(
+            GapObjective(HardShots(sampler, lambda i: i, pairs.is_hard, size=64, draw=64), 16, pairs)
+        )
     optimiser = torch.optim.AdamW(module.parameters(), lr=1e-3)
     detectors = env.sampler(problem.p).sample(16, 1).detectors
     decoder = PredecoderPipeline(module, make_backend(problem, backend))

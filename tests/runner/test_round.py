@@ -247,7 +247,7 @@ def test_a_killed_training_resumes_where_it_was(tmp_path) -> None:
         (tmp_path / folder).mkdir(exist_ok=True)
         module = compile_predecoder(PredecoderDSL.model_validate(CONFIG), problem)
         pairs = MatchingPairs(problem, 1)
-        shots = HardShots(sampler, lambda i: 77 + i, pairs, size=600, draw=256)
+        shots = HardShots(sampler, lambda i: 77 + i, pairs.is_hard, size=600, draw=256)
         objective = GapObjective(shots, 64, pairs)
 
         def progress(step: int, steps: int, loss: float) -> None:

@@ -110,7 +110,14 @@ def test_losses_follow_the_backend():
 
     assert losses("surface_d3_depol", "soft_priors") == {"backend_gap"}
     assert "backend_gap" not in losses("surface_d3_depol", "hard_flip")
-    assert losses("bb72_capacity", "soft_priors") == {"bce", "focal", "weighted_bce", "backend_gap"}
+    assert losses("bb72_capacity", "soft_priors") == {
+        "bce",
+        "focal",
+        "weighted_bce",
+        "backend_gap",
+        "failures",
+    }
+    assert "failures" not in losses("bb72_capacity", "hard_flip")
 
 
 def test_untrained_points_leave_out_what_has_no_effect_on_them():

@@ -119,8 +119,8 @@ def find_loss_without_ler(case: RoundCase) -> Finding | None:
         return None
     if moved is None or moved.share < MOVED or not moved.is_clear or find_degenerate_p(case) is not None:
         return None
-    if case.value("training.loss") != "backend_gap":
-        advice = "train for the decoding outcome (loss: backend_gap), or change what the backend is given (output_mode)"
+    if case.value("training.loss") not in _OUTCOME:
+        advice = "train for the decoding outcome (loss: backend_gap, or failures in front of OSD), or change what the backend is given (output_mode)"
     else:
         advice = "start from a decoder that sees more: belief propagation in front (type: hybrid), or more of its iterations"
     settled = high < WORTH * plain
@@ -206,6 +206,10 @@ def _livelier(case: RoundCase, rate: float | None) -> Patch | None:
     return case.suggest(training__loss="bce" if case.value("training.loss") != "bce" else "focal")
 
 
+_OUTCOME = ("backend_gap", "failures")
+"""Losses that ask the backend."""
+
+
 def _nearer_to_decoding(case: RoundCase) -> Patch | None:
     if case.value("output_mode") == "hard_flip":
         has_confidence = (case.config or {}).get("hard_flip") is not None
@@ -213,8 +217,12 @@ def _nearer_to_decoding(case: RoundCase) -> Patch | None:
         return case.suggest(output_mode="soft_priors", **without)
     env, problem = case.around.env, case.around.problem
     one = problem is None or env is None or env.spec.classical_backend == "osd" or problem.n_observables == 1
-    if case.value("training.loss") != "backend_gap" and one:
-        return case.suggest(training__loss="backend_gap")
+    if case.value("training.loss") not in _OUTCOME and one:
+        searched = (
+            env is not None and env.spec.classical_backend == "osd" and case.value("type") == "neural_bp"
+        )
+        sharing: dict[str, Any] = {"neural_bp__weight_sharing": "per_layer"} if searched else {}
+        return case.suggest(training__loss="failures" if searched else "backend_gap", **sharing)
     iterations = case.value("neural_bp.iterations")
     if isinstance(iterations, int):
         return case.suggest(neural_bp__iterations=2 * iterations)
