@@ -75,7 +75,17 @@ def _plain(value: object, arrays: dict[str, np.ndarray[Any, Any]]) -> Any:
     raise TypeError(f"{type(value).__name__} is not plain data")
 
 
+def _expanded(kind: Any) -> Any:
+    """What a name for a type stands for: numpy's NDArray is one on Python 3.12 with numpy 2.5."""
+    arguments = typing.get_args(kind)
+    named = typing.get_origin(kind) or kind
+    if not hasattr(named, "__value__"):
+        return kind
+    return _expanded(named.__value__[arguments] if arguments else named.__value__)
+
+
 def _parsed(value: Any, kind: Any, arrays: dict[str, np.ndarray[Any, Any]]) -> Any:
+    kind = _expanded(kind)
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if origin in (types.UnionType, typing.Union):
         (inner,) = (each for each in arguments if each is not type(None))

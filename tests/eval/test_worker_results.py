@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 import pickle
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import pytest
+from typing_extensions import TypeAliasType
 
 from autoqec.envs.problem import U8
 from autoqec.errors import AutoQECError, InputError
@@ -38,6 +39,15 @@ def test_a_result_comes_back_as_it_was() -> None:
     assert math.isnan(decode(encode(math.nan), float))
     assert result_type(Candidate) is Scored
     assert result_type(Sample)._fields == ("detectors", "observables")
+
+
+def test_a_type_may_have_a_name() -> None:
+    """As NDArray is one in numpy 2.5."""
+    scalar = TypeVar("scalar", bound=np.generic)
+    named = TypeAliasType("named", np.ndarray[Any, np.dtype[scalar]], type_params=(scalar,))
+    np.testing.assert_array_equal(decode(encode(MIXED.bits), named[np.uint8]), MIXED.bits)
+    with pytest.raises(AutoQECError, match="an array of uint8 where float64 is due"):
+        decode(encode(MIXED.bits), named[np.float64])
 
 
 @pytest.mark.parametrize(
