@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from pathlib import Path
 
 from autoqec.decoders.dsl_schema import PredecoderDSL
 from autoqec.envs.problem import DecodingProblem
@@ -22,6 +23,15 @@ class Safety:
 
 
 def free_memory_gb() -> float:
+    """What a process may take without others being pushed out; on Linux that includes what only caches files."""
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    for line in lines:
+        name, _, value = line.partition(":")
+        if name == "MemAvailable":
+            return int(value.split()[0]) / 2**20
     return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
 
 
@@ -31,8 +41,10 @@ def default_memory_gb() -> float:
 
 
 def estimated_memory_gb(dsl: PredecoderDSL, problem: DecodingProblem) -> float:
-    """A rough upper estimate of what one training batch keeps for its backward pass."""
+    """A rough upper estimate of what one training batch keeps for its backward pass, if it has one."""
     per_shot = 4.0 * problem.n_faults
+    if dsl.training.epochs == 0 or dsl.training.loss == "failures":
+        return _HEADROOM * 4.0 * (per_shot + 12.0 * problem.h.nnz) * dsl.training.batch_size / 2**30
     if dsl.neural_bp is not None:
         turbo = dsl.neural_bp.turbo
         extra = turbo.context_iterations if turbo else 0  # the two halves are about equally large
