@@ -127,7 +127,7 @@ class NeuralBpSpec(_Strict):
     check_rule: Literal["sum_product", "min_sum"] = "sum_product"
     prior_mix: bool = False
     turbo: TurboSpec | None = None
-    radius: int | None = Field(default=None, ge=0, le=1_000)
+    radius: int | None = Field(default=None, ge=1, le=1_000)
 
     @model_validator(mode="after")
     def _radius_of_a_neighbourhood(self) -> Self:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from autoqec.decoders.dsl_schema import NeuralBpSpec
+from autoqec.decoders.dsl_schema import RADIUS, NeuralBpSpec
 from autoqec.decoders.modules.neighbourhoods import U64, Colours, edge_colours, joined, levels, refined
 from autoqec.decoders.modules.structure import TannerLinks
 from autoqec.envs.problem import BOUNDARY, MatchingGraph
@@ -94,7 +94,7 @@ def _ends(links: TannerLinks) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int
 
 def _colours(spec: NeuralBpSpec, links: TannerLinks) -> Colours:
     sizes = links.n_checks, links.n_faults
-    return refined(*_ends(links), sizes, levels(links.rates), spec.radius or 0)
+    return refined(*_ends(links), sizes, levels(links.rates), spec.radius or RADIUS)
 
 
 def _classes(colours: U64) -> Rows:
