@@ -250,8 +250,9 @@ class RoundMetrics(BaseModel):
     training_stopped: TrainingStop | None = None
     training_kept_step: int | None = Field(default=None, ge=0)
     training_steps_planned: int | None = Field(default=None, ge=0)
-    # addition: what was taken from the checkpoint that the round started from
+    # additions: what was taken from the checkpoint that the round started from, and the hash by which others start from this one's
     init_from: TransferReport | None = None
+    checkpoint_sha256: str | None = None
 
     @model_validator(mode="after")
     def _interval_is_ordered(self) -> Self:

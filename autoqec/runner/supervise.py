@@ -87,6 +87,8 @@ def run_round(
         metrics = _supervised(config, env, safety, files, lock, start_from, show_progress=show_progress)
         if metrics.train_wallclock_s == 0.0 and metrics.status == "killed_by_safety":
             metrics = metrics.model_copy(update={"train_wallclock_s": time.monotonic() - start})
+        if files.checkpoint.is_file():
+            metrics = metrics.model_copy(update={"checkpoint_sha256": sha256_file(files.checkpoint)})
         metrics = _with_provenance(metrics, config, commit_sha)
         write_metrics(files, metrics)
         atomic.write_text(files.manifest, json.dumps(_manifest(files, config, env), indent=2) + "\n")
