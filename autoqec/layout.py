@@ -94,6 +94,7 @@ class RoundDir:
         self.lock = self.path / ".training.lock"
         self.confined = self.path / ".training"
         self.weights = self.path / "checkpoint.safetensors"
+        self.initial = self.path / "initial.pt"
 
     @property
     def pointers(self) -> list[Path]:

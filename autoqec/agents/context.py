@@ -225,7 +225,7 @@ def _best_configs(context: RoundContext) -> Part:
     blocks = [
         _data(
             f"config of round {int(row.get('round') or 0)}",
-            f"{gain(row)}\n{_json(compact(row['dsl_config']))}",
+            f"{gain(row)}{_checkpoint(row)}\n{_json(compact(row['dsl_config']))}",
             each,
         )
         for row in best
@@ -233,12 +233,17 @@ def _best_configs(context: RoundContext) -> Part:
     return Part(title, "\n".join(blocks))
 
 
+def _checkpoint(row: Row) -> str:
+    """By what `training.init_from` names it."""
+    return f", checkpoint {row['checkpoint_sha256']}" if row.get("checkpoint_sha256") else ""
+
+
 def _metrics(row: Row) -> dict[str, Any]:
     kept = (
         "status", "status_reason", "reference_p", "ler_plain_classical", "ler_predecoder", "delta_ler", "delta_ler_ci_low",
         "delta_ler_ci_high", "delta_vs_parent", "parent_ler", "flops_per_syndrome", "n_params", "over_budget",
         "train_wallclock_s", "eval_wallclock_s", "train_loss_initial", "train_loss_final", "train_loss_mean_last_epoch",
-        "train_batches_total", "training_profile", "training_note", "per_p", "baselines",
+        "train_batches_total", "training_profile", "training_note", "per_p", "baselines", "init_from",
     )  # fmt: skip
     return {name: row[name] for name in kept if row.get(name) is not None}
 

@@ -44,6 +44,7 @@ def train(
     *,
     profile: Literal["dev", "prod"] | None = None,
     seed: int = 0,
+    init_from: str | Path | Round | None = None,
     wall_clock_s: float = 1800.0,
     memory_gb: float | None = None,
     show_progress: bool = False,
@@ -56,6 +57,8 @@ def train(
         round_dir: folder for the round's files; made if missing.
         profile: shots and epochs. Default: the config's.
         seed: of weights and shots.
+        init_from: the round whose checkpoint is the start: its folder, its checkpoint.pt, or what `train` returned. What fits is taken
+            over; `metrics.init_from` says what did.
         wall_clock_s: seconds until the round is stopped.
         memory_gb: maximum memory of a training batch. Default: what is free.
 
@@ -80,12 +83,19 @@ def train(
         seed=seed,
         round_dir=str(Path(round_dir).resolve()),
         env_yaml_path=origin,
+        init_from=_start(init_from),
     )
     safety = Safety(wall_clock_s=wall_clock_s, memory_gb=memory_gb)
     metrics = run_round(runner, env, safety, show_progress=show_progress)
     if metrics.status != "ok":
         raise AutoQECError(f"{metrics.status}: {metrics.status_reason}", where=runner.round_dir)
     return Round(Path(runner.round_dir), metrics, env)
+
+
+def _start(given: str | Path | Round | None) -> str | None:
+    if given is None:
+        return None
+    return str((given.path if isinstance(given, Round) else Path(given)).resolve())
 
 
 def _config(given: str | Path | Mapping[str, Any] | PredecoderDSL) -> PredecoderDSL:

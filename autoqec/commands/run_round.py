@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from autoqec.commands.invocation import commit_of, normalised_argv, parents_of
-from autoqec.commands.named import ConfigPath
+from autoqec.commands.named import ConfigPath, RunPath
 from autoqec.commands.options import AnyPath, Count, Number, OutFolder, Seconds
 from autoqec.commands.output import print_result, print_table, print_warnings
 
@@ -39,6 +39,11 @@ from autoqec.commands.output import print_result, print_table, print_warnings
 )
 @click.option(
     "--compile", "torch_compile", is_flag=True, help="Train with a compiled graph network (torch.compile)."
+)
+@click.option(
+    "--init-from",
+    type=RunPath(),
+    help="Start from the checkpoint of this round (folder, or checkpoint.pt): what fits is taken over, and the round says what.",
 )
 @click.option(
     "--code-cwd",
@@ -88,6 +93,7 @@ def command(
         "env_yaml": env_yaml if env_yaml in builtin_names() else env_path,
         "fork_from": fork,
         "code_cwd": code_cwd,
+        "init_from": None if options["init_from"] is None else options["init_from"].resolve(),
     }
     data = {
         "env_name": env.spec.name,
@@ -95,6 +101,7 @@ def command(
         "training_profile": options["profile"] or "dev",
         "seed": options["seed"],
         "torch_compile": options["torch_compile"],
+        "init_from": None if words["init_from"] is None else str(words["init_from"]),
         "round_dir": str(round_dir.resolve()),
         "code_cwd": None if code_cwd is None else str(code_cwd),
         "branch": options["branch"],
@@ -165,6 +172,8 @@ def _print(metrics: Any) -> None:
             f"Syndrome density after hard flips: {metrics.hard_flip['residual_density']:.3f} of the raw one; "
             f"backend {metrics.hard_flip['backend_speedup']:.2f} times faster on it"
         )
+    for line in metrics.init_from.lines() if metrics.init_from is not None else ():
+        click.echo(line)
     click.echo(f"Headline at p = {metrics.reference_p:g}. Training: {metrics.training_note}")
     for line in metrics.over_budget or ():
         click.echo(f"Over budget: {line}")

@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor
 
 from autoqec.decoders.checkpoint_format import MAX_BYTES, check_archive
 from autoqec.decoders.compiler import compile_predecoder
 from autoqec.decoders.dsl_schema import PredecoderDSL
 from autoqec.decoders.modules.predecoders import ProblemPredecoder
+from autoqec.decoders.modules.sharing import class_names
 from autoqec.envs.problem import DecodingProblem
 from autoqec.errors import InputError
 from autoqec.io import atomic
@@ -35,6 +36,7 @@ class CheckpointInfo(BaseModel):
     """What a checkpoint says about itself.
 
     train_labels: inclusive range of the seed labels that training used, (0, -1) if none. versions: of the libraries.
+    classes: by parameter, the names of the neighbourhoods that it has numbers for, in the order of its last dimension.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -47,6 +49,7 @@ class CheckpointInfo(BaseModel):
     seed: int
     train_labels: tuple[int, int]
     versions: dict[str, str]
+    classes: dict[str, list[str]] = Field(default_factory=dict)
 
 
 def save(folder: Path, module: ProblemPredecoder, info: CheckpointInfo) -> Path:
@@ -54,7 +57,7 @@ def save(folder: Path, module: ProblemPredecoder, info: CheckpointInfo) -> Path:
     from safetensors.torch import save as to_safetensors
 
     state = {name: tensor.detach().cpu().contiguous() for name, tensor in module.state_dict().items()}
-    described = info.model_dump(mode="json")
+    described = info.model_copy(update={"classes": class_names(module)}).model_dump(mode="json")
     buffer = io.BytesIO()
     torch.save({"info": json.dumps(described), "state": state}, buffer)
     path = folder / "checkpoint.pt"
@@ -133,6 +136,12 @@ def restore(
                 where=where,
                 hint="was it trained on this environment?",
             )
+    if getattr(info, "classes", None) and info.classes != class_names(module):
+        raise InputError(
+            "has other classes of neighbourhoods than the problem",
+            where=where,
+            hint="was it trained on this environment?",
+        )
     module.load_state_dict(state)
     return module
 

@@ -103,16 +103,22 @@ class TurboSpec(_Strict):
         return self
 
 
+RADIUS = 1
+"""Hops of a neighbourhood where the config says nothing."""
+
+
 class NeuralBpSpec(_Strict):
     """Belief propagation with learned weights.
 
     memory: a learned share of each fault's last posterior is carried into the next iteration.
     prior_mix: learn how far the posterior replaces the prior in what the backend is given.
+    radius: with weight_sharing `neighbourhood`: links share a weight, and faults a memory and a mixture, if they look alike within so
+        many hops of the Tanner graph; by default one.
     turbo: on both halves of a CSS code.
     """
 
     iterations: int = Field(default=8, ge=1, le=1_000_000)
-    weight_sharing: Literal["none", "per_layer", "per_check"] = "per_layer"
+    weight_sharing: Literal["none", "per_layer", "per_check", "neighbourhood"] = "per_layer"
     damping: Literal["fixed", "learnable_scalar", "learnable_per_iter"] = "learnable_scalar"
     attention_aug: bool = False
     attention_heads: int = Field(default=1, ge=1, le=1_000)
@@ -121,6 +127,15 @@ class NeuralBpSpec(_Strict):
     check_rule: Literal["sum_product", "min_sum"] = "sum_product"
     prior_mix: bool = False
     turbo: TurboSpec | None = None
+    radius: int | None = Field(default=None, ge=1, le=1_000)
+
+    @model_validator(mode="after")
+    def _radius_of_a_neighbourhood(self) -> Self:
+        if self.weight_sharing == "neighbourhood":
+            self.radius = RADIUS if self.radius is None else self.radius
+        elif self.radius is not None:
+            raise ValueError(f"radius = {self.radius} needs weight_sharing: neighbourhood")
+        return self
 
     @model_validator(mode="after")
     def _turbo_is_plain(self) -> Self:
@@ -144,13 +159,18 @@ class HardFlipSpec(_Strict):
 
 
 class TrainingSpec(_Strict):
-    """`epochs: 0` evaluates the untrained model: plain belief propagation is a strong start."""
+    """`epochs: 0` evaluates the untrained model: plain belief propagation is a strong start.
+
+    init_from: SHA-256 of the checkpoint.pt to start from; `run-round --init-from ROUND_DIR` fills it in.
+    """
 
     learning_rate: float = Field(default=1e-3, gt=0.0)
     batch_size: int = Field(default=512, ge=1, le=10**9)
     epochs: int = Field(default=3, ge=0, le=10**9)
     loss: Loss = "bce"
     profile: Literal["dev", "prod"] = "dev"
+    # addition
+    init_from: str | None = Field(default=None, pattern="^[0-9a-f]{64}$")
 
 
 class PredecoderDSL(_Strict):

@@ -14,10 +14,10 @@ import stim
 from autoqec import layout
 from autoqec.envs import cache, detectors
 from autoqec.envs.build import check_observables, problem_from_circuit, problem_from_dem
-from autoqec.envs.halves import with_context
+from autoqec.envs.halves import with_context, with_rates
 from autoqec.envs.noise.leakage import LeakageSampler, twirled
 from autoqec.envs.packing import unpack
-from autoqec.envs.problem import DecodingProblem
+from autoqec.envs.problem import F64, DecodingProblem, flip_rates
 from autoqec.envs.sampling import CircuitSampler, DemSampler, Sampler, Shots
 from autoqec.envs.schema import EnvSpec, LeakageSpec
 from autoqec.envs.sources import CircuitSource, ErrorModelSource, open_source
@@ -36,6 +36,7 @@ class Environment:
     spec: EnvSpec
     root: Path = field(default_factory=Path)
     origin: str = "<memory>"
+    _rates: dict[bool, F64] = field(default_factory=dict, init=False, repr=False)
 
     @cached_property
     def source(self) -> CircuitSource | ErrorModelSource:
@@ -94,7 +95,7 @@ class Environment:
     def load_problem(self, p: float) -> tuple[DecodingProblem, bool]:
         """The problem, and whether it came from the cache."""
         problem, cached = cache.load_or_build(self._problem_key(p), lambda: self._build(p))
-        return replace(problem, name=self.spec.name, p=p), cached
+        return self._named(problem, p, built=False), cached
 
     def cached_problem(self, p: float) -> Path:
         """Where the cache has the problem, once it was asked for."""
@@ -102,7 +103,16 @@ class Environment:
 
     def built_problem(self, p: float) -> DecodingProblem:
         """The problem, built afresh: for those who may not believe what lies in the cache."""
-        return replace(self._build(p), name=self.spec.name, p=p)
+        return self._named(self._build(p), p, built=True)
+
+    def _named(self, problem: DecodingProblem, p: float, *, built: bool) -> DecodingProblem:
+        """With its name, and the rates that all problems of the environment have in common."""
+        at = self.spec.noise.p[0]
+        if p == at:
+            self._rates[built] = flip_rates(problem.sampled.priors, at)
+        elif built not in self._rates:
+            (self.built_problem if built else self.problem)(at)
+        return with_rates(replace(problem, name=self.spec.name, p=p), self._rates[built])
 
     def stream(self, p: float) -> str:
         """Names what is sampled at p, for seed derivation: a hash of the circuit (or model) and its process."""

@@ -26,6 +26,7 @@ class Half(CheckMatrix):
     h: sp.csc_array[Any]
     priors: F64
     class_of: I32
+    rates: F64 | None = None
 
 
 def with_context(joint: DecodingProblem, seen: npt.NDArray[np.bool_]) -> DecodingProblem:
@@ -47,7 +48,22 @@ def context_half(joint: JointModel) -> Half:
     """What the detectors show that the backend does not see."""
     shown = _kept_rows(joint.h, ~joint.seen)
     class_of, first = _classes(shown)
-    return Half(shown[:, first], odd_of_classes(joint.priors, class_of, len(first)), class_of)
+    rates = None if joint.rates is None else rates_of_classes(joint.rates, class_of, len(first))
+    return Half(shown[:, first], odd_of_classes(joint.priors, class_of, len(first)), class_of, rates)
+
+
+def with_rates(problem: DecodingProblem, rates: F64) -> DecodingProblem:
+    """The problem with the rates of the faults that are sampled."""
+    if (joint := problem.joint) is None:
+        return replace(problem, rates=rates)
+    shown = rates_of_classes(rates, joint.fault_of, problem.n_faults)
+    return replace(problem, rates=shown, joint=replace(joint, rates=rates))
+
+
+def rates_of_classes(rates: F64, class_of: I32, n_classes: int) -> F64:
+    """[n_classes] the sum over the faults of each class."""
+    inside = class_of >= 0
+    return np.bincount(class_of[inside], rates[inside], minlength=n_classes).astype(np.float64)
 
 
 def odd_of_classes(priors: F64, class_of: I32, n_classes: int) -> F64:

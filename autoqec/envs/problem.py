@@ -44,9 +44,15 @@ class MatchingGraph:
 
 
 class CheckMatrix:
-    """What has a check matrix `h`: [n_checks, n_faults]."""
+    """What has a check matrix `h`: [n_checks, n_faults], and priors [n_faults].
+
+    rates: [n_faults] how often each fault happens for each unit of p, `flip_rates` at the first p of the environment's sweep,
+    whatever p the priors are for: what looks alike does so at every p. None where no environment made it.
+    """
 
     h: sp.csc_array[Any]
+    priors: F64
+    rates: F64 | None
 
     @property
     def n_checks(self) -> int:
@@ -71,6 +77,7 @@ class JointModel(CheckMatrix):
     l: sp.csc_array[Any]
     priors: F64
     fault_of: I32
+    rates: F64 | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,6 +103,7 @@ class DecodingProblem(CheckMatrix):
     dem: str
     graph: MatchingGraph | None = None
     joint: JointModel | None = None
+    rates: F64 | None = None
 
     @property
     def n_observables(self) -> int:
@@ -123,6 +131,11 @@ class DecodingProblem(CheckMatrix):
             int(rows[np.flatnonzero(self.detector_basis == basis)].sum(axis=0).max(initial=0)) <= 2
             for basis in np.unique(self.detector_basis)
         )
+
+
+def flip_rates(priors: F64, p: float) -> F64:
+    """-log(1 - 2 q) / 2 p: what adds up where faults with the same symptom are merged, and hardly depends on p."""
+    return np.asarray(-np.log1p(-2.0 * np.minimum(priors, 0.5 - 1e-15)) / (2.0 * p))
 
 
 def log_odds(priors: npt.ArrayLike) -> F64:

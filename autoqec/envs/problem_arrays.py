@@ -35,6 +35,8 @@ def to_arrays(problem: DecodingProblem) -> tuple[dict[str, Any], dict[str, npt.N
     if (joint := problem.joint) is not None:
         arrays |= {"seen": joint.seen, "joint_priors": joint.priors, "joint_fault_of": joint.fault_of}
         matrices |= {"joint_h": joint.h, "joint_l": joint.l}
+    rates = {"rates": problem.rates, "joint_rates": None if joint is None else joint.rates}
+    arrays |= {name: array for name, array in rates.items() if array is not None}
     for name, matrix in matrices.items():
         arrays |= {f"{name}_indices": matrix.indices, f"{name}_indptr": matrix.indptr}
     meta["shapes"] = {name: [int(n) for n in matrix.shape] for name, matrix in matrices.items()}
@@ -59,7 +61,12 @@ def from_arrays(meta: Mapping[str, Any], arrays: Arrays) -> DecodingProblem:
             fault_edges=sparse(sp.csr_array, "a"),
             conflicts=int(meta["conflicts"]),
         )
-    more = {}
+
+    def rates(kind: Any, name: str) -> dict[str, Any]:
+        """Older model code knows no rates."""
+        return {"rates": arrays[name]} if name in arrays and "rates" in kind.__dataclass_fields__ else {}
+
+    more = rates(DecodingProblem, "rates")
     if "seen" in arrays:
         from autoqec.envs.problem import JointModel
 
@@ -69,6 +76,7 @@ def from_arrays(meta: Mapping[str, Any], arrays: Arrays) -> DecodingProblem:
             l=sparse(sp.csc_array, "joint_l"),
             priors=arrays["joint_priors"],
             fault_of=arrays["joint_fault_of"],
+            **rates(JointModel, "joint_rates"),
         )
     return DecodingProblem(
         name=meta["name"],

@@ -19,9 +19,12 @@ from autoqec.decoders.dsl_schema import PredecoderDSL
 from autoqec.decoders.modules.predecoders import ProblemPredecoder
 from autoqec.decoders.pipeline import PredecoderPipeline
 from autoqec.decoders.reference_p import reference_p
+from autoqec.decoders.transfer import start_from
 from autoqec.envs.environment import Environment
 from autoqec.envs.problem import U8, DecodingProblem
 from autoqec.envs.seeds import derive_seed
+from autoqec.errors import InputError
+from autoqec.io.hashing import sha256_bytes
 from autoqec.io.validate import validate_model
 from autoqec.layout import RoundDir
 from autoqec.runner.data import FaultSampler, sampling_device
@@ -81,6 +84,7 @@ class Round:
         self.profile: Profile = PROFILES[config.training_profile]
         self._progress = progress
         self._workers = workers
+        self._earlier_labels = (0, -1)
         self._facts: dict[str, Any] = {"train_seed": config.seed, "training_profile": config.training_profile}
 
     def run(self) -> RoundMetrics:
@@ -94,6 +98,7 @@ class Round:
                 problem = self.env.problem(at)
             with failing_as("config_invalid"):
                 module = compile_predecoder(dsl, problem, seed=self.config.seed)
+                self._start_from(dsl, module)
                 cost = measure(module, problem)
             self._facts |= {
                 "reference_p": at,
@@ -111,6 +116,18 @@ class Round:
         self._save(dsl, module, report)
         self._validate(at)
         return self._metrics()
+
+    def _start_from(self, dsl: PredecoderDSL, module: ProblemPredecoder) -> None:
+        """Takes over what fits of the checkpoint that the config names, which whoever started the round has put here."""
+        if (wanted := dsl.training.init_from) is None:
+            return
+        data, where = checkpoint.read_file(self.files.initial), str(self.files.initial)
+        if sha256_bytes(data) != wanted:
+            raise InputError("is not the checkpoint that the config names", where=where)
+        info, state = checkpoint.from_bytes(data, where=where)
+        if info.env_hash == self.env.content_hash:
+            self._earlier_labels = info.train_labels
+        self._facts["init_from"] = start_from(module, info, state, sha256=wanted, where="training.init_from")
 
     def _check_memory(self, dsl: PredecoderDSL, problem: DecodingProblem) -> None:
         needed = estimated_memory_gb(dsl, problem)
@@ -258,7 +275,7 @@ class Round:
             env_name=self.env.spec.name,
             env_hash=self.env.content_hash,
             seed=self.config.seed,
-            train_labels=(low, high) if report.steps else (0, -1),
+            train_labels=(low, high) if report.steps else self._earlier_labels,
             versions={
                 "autoqec": __version__,
                 "torch": torch.__version__,

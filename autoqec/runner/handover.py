@@ -35,6 +35,7 @@ _OWN = (
     "conflicting_files",
     "delta_vs_parent",
     "parent_ler",
+    "checkpoint_sha256",
 )
 """Fields that are not the training's to fill."""
 _MEASURED = (

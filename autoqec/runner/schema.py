@@ -15,6 +15,7 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from autoqec.decoders.transfer_report import TransferReport
 from autoqec.stats.target import Target
 
 ComposeMode = Literal["pure", "with_edit"]
@@ -168,8 +169,9 @@ class RunnerConfig(BaseModel):
     commit_message: str | None = None
     env_yaml_path: str | None = None
     invocation_argv: list[str] | None = None
-    # addition: train with torch.compile
+    # additions: train with torch.compile; the round or checkpoint.pt to start from
     torch_compile: bool = False
+    init_from: str | None = None
 
     @model_validator(mode="after")
     def _worktree_fields_agree(self) -> Self:
@@ -248,6 +250,9 @@ class RoundMetrics(BaseModel):
     training_stopped: TrainingStop | None = None
     training_kept_step: int | None = Field(default=None, ge=0)
     training_steps_planned: int | None = Field(default=None, ge=0)
+    # additions: what was taken from the checkpoint that the round started from, and the hash by which others start from this one's
+    init_from: TransferReport | None = None
+    checkpoint_sha256: str | None = None
 
     @model_validator(mode="after")
     def _interval_is_ordered(self) -> Self:

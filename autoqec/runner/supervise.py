@@ -31,7 +31,7 @@ from autoqec.io.locks import locked
 from autoqec.io.scratch import scratch_folder
 from autoqec.io.validate import load_model, validate_model
 from autoqec.layout import RoundDir
-from autoqec.runner import handover
+from autoqec.runner import handover, initial
 from autoqec.runner.failure_kinds import RoundFailed, failure_of
 from autoqec.runner.profiles import PROFILES
 from autoqec.runner.provisions import fill_cache
@@ -60,7 +60,7 @@ def run_round(
 
     Raises:
         RunnerCallPathError: `code_cwd` is set. Edited modules need a process that starts in their worktree.
-        InputError: the round's origin is given in part, or the folder holds a verified round.
+        InputError: the round's origin is given in part, the checkpoint to start from is none, or the folder holds a verified round.
     """
     if config.code_cwd is not None and Path(config.code_cwd).resolve() != Path.cwd().resolve():
         raise RunnerCallPathError(
@@ -72,6 +72,10 @@ def run_round(
     _check_commit(config, commit_sha)
     safety = safety or Safety()
     files = RoundDir(config.round_dir)
+    start_from = None
+    if config.init_from is not None:
+        start_from = initial.named(config.init_from)
+        config = initial.with_hash(config, start_from)
     files.path.mkdir(parents=True, exist_ok=True)
     with locked(files.lock) as lock:
         if (done := metrics_of_attempt(files, config.round_attempt_id)) is not None:
@@ -80,9 +84,11 @@ def run_round(
         files.checkpoint.unlink(missing_ok=True)
         atomic.write_text(files.config, yaml.safe_dump(config.predecoder_config, sort_keys=False))
         start = time.monotonic()
-        metrics = _supervised(config, env, safety, files, lock, show_progress=show_progress)
+        metrics = _supervised(config, env, safety, files, lock, start_from, show_progress=show_progress)
         if metrics.train_wallclock_s == 0.0 and metrics.status == "killed_by_safety":
             metrics = metrics.model_copy(update={"train_wallclock_s": time.monotonic() - start})
+        if files.checkpoint.is_file():
+            metrics = metrics.model_copy(update={"checkpoint_sha256": sha256_file(files.checkpoint)})
         metrics = _with_provenance(metrics, config, commit_sha)
         write_metrics(files, metrics)
         atomic.write_text(files.manifest, json.dumps(_manifest(files, config, env), indent=2) + "\n")
@@ -161,11 +167,14 @@ def _supervised(
     safety: Safety,
     files: RoundDir,
     lock: int,
+    start_from: initial.Initial | None,
     *,
     show_progress: bool,
 ) -> RoundMetrics:
     try:
         dsl = validate_model(config.predecoder_config, PredecoderDSL, where=str(files.config))
+        start_from = start_from or initial.found(dsl, files)
+        initial.keep(files, start_from)
     except AutoQECError as error:
         return _failed(failure_of(error, "config_invalid"))
     code = code_of(config, dsl)
@@ -192,6 +201,7 @@ def _supervised(
                 RoundMetrics.model_validate_json(result.read_text()) if result.exists() else _failed(failure)
             )
         handover.prepare(files)
+        initial.keep(RoundDir(files.confined), start_from)
         try:
             start = confined(command, code, env, files, scratch)
         except RoundFailed as failed:
@@ -207,7 +217,7 @@ def _supervised(
         if not os.path.lexists(result):
             return _failed(failure)
         try:
-            metrics = handover.read_metrics(result, files)
+            metrics = initial.with_origin(handover.read_metrics(result, files), start_from)
         except InputError as error:
             return _failed(handover.untrusted(error))
         if start.remark is None:
@@ -349,6 +359,7 @@ def _manifest(files: RoundDir, config: RunnerConfig, env: Environment) -> dict[s
         "env_yaml_path": config.env_yaml_path,
         "env_yaml_sha256": sha256_file(Path(config.env_yaml_path)) if config.env_yaml_path else None,
         "seed": config.seed,
+        "init_from_sha256": sha256_file(files.initial) if files.initial.exists() else None,
         "training_profile": config.training_profile,
         "invocation_argv": config.invocation_argv,
         "commit_message": config.commit_message,

@@ -125,9 +125,11 @@ def read_round(package: Package, row: Row) -> PackagedRound:
     name, files = parse_branch(row["branch"]), package.run.files.round(row["round"])
     try:
         pointer = _pointer(package, name, row, files)
-        config = canonical_hash(committed_config(package.git, name, pointer.commit_sha))
+        dsl = committed_config(package.git, name, pointer.commit_sha)
+        config = canonical_hash(dsl)
         found.trained = sha256_json([config, package.git.resolve(f"{pointer.commit_sha}:{MODULES}")])
         found.problems += _provenance(package, name, row, files, pointer, config)
+        found.problems += _started(files, row, dsl.training.init_from)
         found.problems += _measured(files, row)
         if files.report.exists():
             found.report = _load(files.report, VerifyReport)
@@ -201,6 +203,14 @@ def _provenance(
         ),
     )
     return [problem for is_so, problem in checks if not is_so]
+
+
+def _started(files: RoundDir, row: Row, init_from: str | None) -> list[str]:
+    """Without what it started from, nobody could train the round again."""
+    if init_from is None or row["status"] != "ok":
+        return []
+    there = files.initial.exists() and sha256_bytes(read_regular(files.initial, limit=MAX_BYTES)) == init_from
+    return [] if there else ["the checkpoint that it started from is not there"]
 
 
 def _measured(files: RoundDir, row: Row) -> list[str]:

@@ -64,7 +64,7 @@ def replay(round_dir: Path, runner: Runner | None = None, *, wall_clock_s: float
         code = folder / "code"
         again = RoundDir(folder / "run" / files.path.name)
         again.path.mkdir(parents=True)
-        config = _rebuild(run, pointer, recorded, code, again)
+        config = _rebuild(run, pointer, recorded, files, code, again)
         if (
             runner is None
         ):  # with a cache of its own: figures of the recorded round must not come back from it
@@ -73,7 +73,9 @@ def replay(round_dir: Path, runner: Runner | None = None, *, wall_clock_s: float
         return _compare(recorded, runner(config), files, again, pointer)
 
 
-def _rebuild(run: Run, pointer: Pointer, recorded: RoundMetrics, code: Path, again: RoundDir) -> RunnerConfig:
+def _rebuild(
+    run: Run, pointer: Pointer, recorded: RoundMetrics, files: RoundDir, code: Path, again: RoundDir
+) -> RunnerConfig:
     """Exports the commit and checks that environment and config are the recorded ones."""
     git = run.repository.reader
     if git.resolve(pointer.commit_sha) is None:
@@ -100,6 +102,7 @@ def _rebuild(run: Run, pointer: Pointer, recorded: RoundMetrics, code: Path, aga
         "compose_mode": recorded.compose_mode,
         "round_attempt_id": pointer.round_attempt_id,
         "env_yaml_path": str(path),
+        "init_from": None if dsl.training.init_from is None else str(files.initial),
     }
     return validate_model(data, RunnerConfig, where="replay")
 

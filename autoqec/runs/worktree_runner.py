@@ -99,6 +99,7 @@ class SubprocessRunner:
             "--seed": str(config.seed),
             "--wall-clock": f"{self.wall_clock_s:g}",
             "--memory-gb": None if self.memory_gb is None else f"{self.memory_gb:g}",
+            "--init-from": config.init_from,
             "--code-cwd": config.code_cwd,
             "--branch": config.branch,
             "--compose-mode": config.compose_mode,

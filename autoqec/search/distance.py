@@ -3,7 +3,7 @@
 The distance is the mean difference over the options that count in either config, between 0 and 1. Names and flags differ by
 0 or 1, sizes and rates by their ratio on a log scale (a factor of 16 is a full difference), a confidence by its odds, feature sets by the share that
 is not common, custom functions by their syntax trees. Options that have no effect do not count: those of training where
-nothing is trained, and the profile.
+nothing is trained, but for where it starts from, and the profile.
 """
 
 from __future__ import annotations
@@ -80,6 +80,8 @@ def counted(dsl: PredecoderDSL) -> Options:
     options: Options = {"trained": trained}
     if trained:
         options |= {f"training.{name}": value for name, value in training.items()}
+    if (start := dsl.training.init_from) is not None:
+        options["training.init_from"] = start
     options |= _leaves(config)
     return options
 

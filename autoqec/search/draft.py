@@ -99,7 +99,10 @@ def describe(dsl: PredecoderDSL) -> str:
     if dsl.output_mode == "hard_flip":
         parts.append(f"hard flips above {dsl.confidence:g}")
     training = dsl.training
-    parts.append(f"{training.loss} for {training.epochs} epochs" if training.epochs else "untrained")
+    started = training.init_from is not None
+    not_trained = "not trained further" if started else "untrained"
+    parts.append(f"{training.loss} for {training.epochs} epochs" if training.epochs else not_trained)
+    parts += [f"started from {str(training.init_from)[:12]}"] if started else []
     return ", ".join(parts)
 
 

@@ -8,6 +8,9 @@ An untrained `neural_bp` (`trained: False`, that is `epochs: 0`) is a small spac
 memories, heads and mixtures all start where they have no effect, so that only iterations, check rule and output mode count.
 
 Where an environment shows a predecoder both halves of the syndrome, `turbo` says whether they are used.
+
+A checkpoint to start from (`training.init_from`) is none of the parameters: which ones there are depends on the rounds so far, and
+points begin at the default.
 """
 
 from __future__ import annotations
@@ -109,6 +112,10 @@ def _legs(flat: Flat) -> bool:
     return bool(flat.get(f"{_TURBO}.legs", 0))
 
 
+def _neighbourhood(flat: Flat) -> bool:
+    return bool(flat.get("neural_bp.weight_sharing") == "neighbourhood")
+
+
 def _trained(flat: Flat) -> bool:
     return bool(flat.get("trained", True))
 
@@ -199,7 +206,8 @@ def _parameters(env: EnvFacts) -> list[Parameter]:
     grid(f"{_TURBO}.leg_exchanges", (6, 9, 13, 20), 13, _legs)
     grid(f"{_TURBO}.solutions", (1, 2, 3, 4, 6), 3, _legs)
     options("neural_bp.check_rule", "sum_product", "min_sum", when=_bp)
-    options("neural_bp.weight_sharing", "per_check", "per_layer", "none", when=learned)
+    options("neural_bp.weight_sharing", "per_check", "per_layer", "none", "neighbourhood", when=learned)
+    grid("neural_bp.radius", (1, 2, 3), 1, _neighbourhood)
     options("neural_bp.damping", "learnable_per_iter", "learnable_scalar", "fixed", when=learned)
     memory = ("learnable", "none") if env.backend == "osd" else ("none", "learnable")
     options("neural_bp.memory", *memory, when=one_half)
@@ -308,7 +316,7 @@ class Space:
     def holds(self, dsl: PredecoderDSL) -> bool:
         """Whether the config itself is a point, up to how long it trains and options of no effect."""
         flat = self.encode(dsl)
-        if flat is None or dsl.training.profile != self.profile:
+        if flat is None or dsl.training.profile != self.profile or dsl.training.init_from is not None:
             return False
         config = canonical_dict(dsl)
         return all(

@@ -143,9 +143,10 @@ def test_conflicts_and_lost_branches_are_shown_as_such() -> None:
 
 
 def test_the_best_verified_configs_are_shown_without_their_defaults() -> None:
-    rows = [row(1), row(2, verdict="VERIFIED"), row(3, delta_ler=0.5)]
+    rows = [row(1), row(2, verdict="VERIFIED", checkpoint_sha256="c" * 64), row(3, delta_ler=0.5)]
     text = ideator_context(context(rows=rows), machine_state(rows))
     assert "Best configs, verified" in text
+    assert f", checkpoint {'c' * 64}\n" in text
     bodies = {of: body for _, of, body in FENCE.findall(text)}
     assert json.loads(bodies["config of round 2"].splitlines()[1]) == {
         "type": "neural_bp",

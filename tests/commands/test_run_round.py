@@ -190,6 +190,19 @@ def test_two_ways_to_write_a_command_are_recorded_as_one(
     assert asked[2][0] == asked[0][0], again.output
 
 
+def test_a_start_is_a_folder_that_is_there_and_stands_in_the_command_line(
+    folder: Path, asked: list[tuple[RunnerConfig, str | None]]
+) -> None:
+    (folder / "earlier").mkdir()
+    run_round("--init-from", "earlier")
+    (config, _), place = asked[0], str(folder / "earlier")
+    assert (config.init_from, config.invocation_argv[-1]) == (place, f"--init-from={place}")
+    result = run_round("--init-from", "nowhere")
+    assert result.exit_code == 2
+    assert "nowhere is not a folder" in result.stderr
+    assert len(asked) == 1
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

@@ -11,6 +11,7 @@ import itertools
 import types
 import zlib
 from functools import cache
+from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin
 
 import pytest
@@ -20,17 +21,22 @@ from pydantic import BaseModel
 
 from autoqec.commands.run_round import command
 from autoqec.decoders import dsl_schema as schema
+from autoqec.decoders.checkpoint import CheckpointInfo, save
 from autoqec.decoders.compiler import compile_predecoder, context
 from autoqec.decoders.dsl_schema import PredecoderDSL
 from autoqec.envs.environment import Environment
 from autoqec.envs.load import load_env
+from autoqec.io.hashing import sha256_bytes
 from autoqec.io.strict_yaml import dump_yaml
+from autoqec.layout import RoundDir
 from autoqec.runner.execute import Round
 from autoqec.runner.failure_kinds import RoundFailed
 from autoqec.runner.schema import Failure
 from tests.decoders.both_halves import with_both_halves
 
-PROBLEMS = {"surface_d3_depol": 0.005, "bb72_capacity": 0.06}
+PROBLEMS = {"surface_d3_depol": 0.005, "bb72_capacity": 0.06, "steane_custom_dem": 0.01}
+ALIKE = ("neural_bp.weight_sharing", "neural_bp.radius")
+"""Options that are at work where checks differ: those of `bb72_capacity` are all alike."""
 TURBO = "neural_bp.turbo."
 Config = dict[str, Any]
 
@@ -118,6 +124,7 @@ BY_HAND: dict[str, list[Any]] = {
     "gnn.edge_features": [FEATURES, *([name] for name in FEATURES), FEATURES[:-1]],
     "neural_bp.iterations": [1, 2, 5],
     "neural_bp.attention_heads": [1, 2, 3],
+    "neural_bp.radius": [1, 2],
     f"{TURBO}exchanges": [1, 2, 4],
     f"{TURBO}context_iterations": [1, 2, 4],
     f"{TURBO}legs": [0, 1, 3],
@@ -125,12 +132,14 @@ BY_HAND: dict[str, list[Any]] = {
     f"{TURBO}solutions": [1, 2],
     "hard_flip.confidence": [0.05, 0.5, 0.9],
 }
+STARTS = "<a checkpoint>"
 TRAINING: dict[str, list[Any]] = {
     "training.learning_rate": [1e-4, 1e-3],
     "training.batch_size": [64, 128],
     "training.epochs": [1, 2],
     "training.loss": declared("training.loss"),
     "training.profile": declared("training.profile"),
+    "training.init_from": [None, STARTS],
 }
 CODE = [f"{slot}.{part}" for slot in CUSTOMS for part in ("code", "params_declared")]
 MODEL = [path for path in leaves(PredecoderDSL) if path not in (*TRAINING, *CODE)]
@@ -167,6 +176,8 @@ def set_at(config: Config, path: str, value: Any) -> Config:
     for name in blocks:
         inner = inner.setdefault(name, {})
     inner[last] = value
+    if path == "neural_bp.radius":
+        inner["weight_sharing"] = "neighbourhood"
     if path == "neural_bp.attention_heads":
         inner["attention_aug"] = True
     if path in (f"{TURBO}leg_exchanges", f"{TURBO}solutions"):
@@ -218,10 +229,12 @@ def differ(a: torch.Tensor, b: torch.Tensor) -> bool:
     return a.shape != b.shape or not torch.allclose(a, b, atol=1e-3, rtol=1e-3)
 
 
-@pytest.mark.parametrize("env", PROBLEMS)
+@pytest.mark.parametrize("second", [False, True])
 @pytest.mark.parametrize("path", [path for path in MODEL if not path.startswith(TURBO)])
-def test_every_value_of_a_model_option_changes_what_the_backend_is_given(path: str, env: str) -> None:
-    check_values(path, env)
+def test_every_value_of_a_model_option_changes_what_the_backend_is_given(path: str, second: bool) -> None:
+    """On a matching graph and without one."""
+    without = "steane_custom_dem" if path in ALIKE else "bb72_capacity"
+    check_values(path, without if second else "surface_d3_depol")
 
 
 @pytest.mark.parametrize("path", [path for path in MODEL if path.startswith(TURBO)])
@@ -274,11 +287,35 @@ def training_of(config: Config, tmp_path: Any, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("autoqec.runner.execute.train", catch)
     monkeypatch.setattr("autoqec.runner.supervise.run_round", in_process)
     path = tmp_path / "config.yaml"
-    path.write_text(dump_yaml(PredecoderDSL.model_validate(config)))
     (tmp_path / "round").mkdir(exist_ok=True)
+    if config["training"].get("init_from") == STARTS:
+        config = set_at(config, "training.init_from", another_start(config, small, tmp_path / "round"))
+    path.write_text(dump_yaml(PredecoderDSL.model_validate(config)))
     result = CliRunner().invoke(command, ["surface_d3_depol", str(path), str(tmp_path / "round")])
     assert caught, (result.output, result.exception)
     return caught[0]
+
+
+def another_start(config: Config, env: Environment, folder: Path) -> str:
+    """A checkpoint with other weights than a model starts with, where a round finds it; its hash."""
+    dsl = PredecoderDSL.model_validate(set_at(config, "training.init_from", None))
+    module = compile_predecoder(dsl, env.problem(0.01))
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter *= 0.9
+    info = CheckpointInfo(
+        dsl=dsl,
+        output_mode=dsl.output_mode,
+        env_name="x",
+        env_hash="y",
+        seed=0,
+        train_labels=(0, -1),
+        versions={},
+    )
+    (folder / "other").mkdir(exist_ok=True)
+    data = save(folder / "other", module, info).read_bytes()
+    RoundDir(folder).initial.write_bytes(data)
+    return sha256_bytes(data)
 
 
 @pytest.mark.parametrize("path", TRAINING)

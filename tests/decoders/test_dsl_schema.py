@@ -88,7 +88,7 @@ DESIGN = {
     "normalized_mlp",
     "aggregation": "sum mean max attention_pool set_transformer gated_sum",
     "normalization": "none layer batch edge_norm graph_norm",
-    "weight_sharing": "none per_layer per_check",
+    "weight_sharing": "none per_layer per_check neighbourhood",
     "damping": "fixed learnable_scalar learnable_per_iter",
     "memory": "none learnable",
     "check_rule": "sum_product min_sum",
@@ -124,6 +124,8 @@ def test_every_choice_of_the_design_is_accepted_and_nothing_else(
         {**GNN, "output_mode": "hard_flip"},
         {**GNN, "output_mode": "hard_flip", "hard_flip": {}},
         {**BP, "neural_bp": {"attention_aug": True, "attention_heads": 4}},
+        {**BP, "neural_bp": {"weight_sharing": "neighbourhood", "radius": 3}},
+        {**BP, "training": {"init_from": "0123456789abcdef" * 4}},
         {**BP, "training": {"epochs": 0}},
         {**BP, "training": {"learning_rate": 1}},
     ],
@@ -176,6 +178,12 @@ def test_accepted(data: dict[str, Any]) -> None:
         ({**BP, "training": {"learning_rate": 0}}, "training.learning_rate"),
         ({**BP, "training": {"batch_size": 0}}, "training.batch_size"),
         ({**BP, "training": {"epochs": -1}}, "training.epochs"),
+        ({**BP, "neural_bp": {"radius": 2}}, "radius = 2 needs weight_sharing: neighbourhood"),
+        (
+            {**BP, "neural_bp": {"weight_sharing": "neighbourhood", "radius": 0}},
+            "radius: expected a number >= 1",
+        ),
+        ({**BP, "training": {"init_from": "runs/r1"}}, "training.init_from"),
     ],
 )
 def test_refused(data: dict[str, Any], message: str) -> None:
@@ -189,6 +197,11 @@ def test_canonical_hash_sees_the_meaning_and_not_the_spelling() -> None:
     assert canonical_hash(parse(GNN)) == canonical_hash(parse(spelled_out))
     flip = {**GNN, "output_mode": "hard_flip"}
     assert canonical_hash(parse(flip)) == canonical_hash(parse({**flip, "hard_flip": {"confidence": 0.9}}))
+    near, named = ({"weight_sharing": "neighbourhood", **more} for more in ({}, {"radius": 1}))
+    assert canonical_hash(parse({**BP, "neural_bp": near})) == canonical_hash(
+        parse({**BP, "neural_bp": named})
+    )
+    assert "radius" not in canonical_dict(parse(BP))["neural_bp"]
 
 
 def leaves(value: Any, path: tuple[str, ...] = ()) -> list[tuple[tuple[str, ...], Any]]:

@@ -47,6 +47,7 @@ NEW = [
     ("gnn.edge_features", ["syndrome_bit"]),
     ("neural_bp.attention_aug", True),
     ("head", "mlp_small"),
+    ("training.init_from", "f" * 64),
 ]
 
 

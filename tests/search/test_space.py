@@ -89,7 +89,8 @@ def test_every_option_of_the_dsl_is_in_the_space():
     }
     for option, literal in wanted.items():
         assert seen[option] == set(get_args(literal)), option
-    for option in ("memory", "check_rule", "prior_mix", "attention_aug", "weight_sharing", "damping"):
+    assert seen["neural_bp.weight_sharing"] == {"none", "per_layer", "per_check", "neighbourhood"}
+    for option in ("memory", "check_rule", "prior_mix", "attention_aug", "radius", "damping"):
         assert len(seen[f"neural_bp.{option}"]) > 1, option
     for option in dsl_schema.TurboSpec.model_fields:
         assert len([value for name, value in seen_of_turbo if name == option]) > 1, option
@@ -144,6 +145,10 @@ def test_numbers_off_the_grid_go_to_the_nearest_and_foreign_options_are_outside(
     assert (flat["neural_bp.iterations"], flat["training.epochs"]) == (8, RUNGS[1])
     assert not space.holds(dsl)
     assert space.encode(PredecoderDSL.model_validate(data)) is None  # bce on soft priors in front of matching
+    point = space.decode(flat)
+    started = {**canonical_dict(point)["training"], "init_from": "f" * 64}
+    assert space.holds(point)
+    assert not space.holds(PredecoderDSL.model_validate({**canonical_dict(point), "training": started}))
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from autoqec.decoders.dsl_schema import NeuralBpSpec
+from autoqec.decoders.modules.sharing import fault_rows, link_rows
 from autoqec.decoders.modules.structure import TannerLinks, phi
 
 CLIP = 25.0
@@ -43,14 +44,17 @@ class LearnedBP(nn.Module):
         super().__init__()
         self.spec = spec
         self.links = links
-        rows = weight_rows(links, spec.weight_sharing)
-        self.weight = nn.Parameter(torch.ones(spec.iterations, rows))
+        self.weight_rows = link_rows(spec, links)
+        self.weight = nn.Parameter(torch.ones(spec.iterations, self.weight_rows.count))
         damping = torch.full((spec.iterations if spec.damping == "learnable_per_iter" else 1,), DAMPING)
         if spec.damping == "fixed":
             self.register_buffer("damping", damping, persistent=False)
         else:
             self.damping = nn.Parameter(damping)
-        self.memory = nn.Parameter(torch.zeros(links.n_faults)) if spec.memory == "learnable" else None
+        self.memory: nn.Parameter | None = None
+        if spec.memory == "learnable":
+            self.memory_rows = fault_rows(spec, links)
+            self.memory = nn.Parameter(torch.zeros(self.memory_rows.count))
         self.attention = LinkAttention(spec.attention_heads) if spec.attention_aug else None
         averaged = (spec.iterations + 1) // 2
         self.readout = nn.Parameter(torch.zeros(spec.iterations))
@@ -60,9 +64,9 @@ class LearnedBP(nn.Module):
     def forward(self, syndrome: Tensor, prior: Tensor) -> Tensor:
         """syndrome: [n_checks, batch] of 0 and 1; prior: [n_faults, batch] log-odds -> log-odds [n_faults, batch]."""
         weights = Weights(
-            link_weights(self.weight, self.links, self.spec.weight_sharing),
+            self.weight_rows(self.weight),
             self.damping.expand(self.spec.iterations),
-            self.memory,
+            None if self.memory is None else self.memory_rows(self.memory),
             self.readout,
         )
         return propagate(
@@ -84,16 +88,6 @@ class Weights(NamedTuple):
     damping: Tensor
     memory: Tensor | None
     readout: Tensor
-
-
-def link_weights(weight: Tensor, links: TannerLinks, sharing: str) -> Tensor:
-    """The learned rows of `weight_sharing`, one column per link where links differ."""
-    return weight[:, links.check] if sharing == "per_check" else weight
-
-
-def weight_rows(links: TannerLinks, sharing: str) -> int:
-    """How many numbers an iteration learns."""
-    return {"per_layer": 1, "per_check": links.n_checks, "none": links.n_links}[sharing]
 
 
 class Propagated(NamedTuple):

@@ -14,6 +14,7 @@ from autoqec.decoders.modules.gnn import GraphNet
 from autoqec.decoders.modules.graph_view import GraphView
 from autoqec.decoders.modules.heads import CustomHead
 from autoqec.decoders.modules.neural_bp import LearnedBP, log_odds, prior_rows
+from autoqec.decoders.modules.sharing import Rows, edge_rows, fault_rows
 from autoqec.decoders.modules.structure import GraphEdges, TannerLinks
 from autoqec.decoders.modules.turbo import TurboBP
 from autoqec.envs.problem import DecodingProblem
@@ -51,13 +52,16 @@ class BeliefHead(nn.Module):
 class PriorMix(nn.Module):
     """weights = a posterior + b prior, with a and b learned for each row; starts at the posterior."""
 
-    def __init__(self, rows: int) -> None:
+    def __init__(self, rows: Rows) -> None:
         super().__init__()
-        self.posterior = nn.Parameter(torch.ones(rows))
-        self.prior = nn.Parameter(torch.zeros(rows))
+        self.posterior_rows = self.prior_rows = rows
+        self.posterior = nn.Parameter(torch.ones(rows.count))
+        self.prior = nn.Parameter(torch.zeros(rows.count))
 
     def forward(self, posterior: Tensor, prior: Tensor) -> Tensor:
-        return self.posterior[:, None] * posterior + self.prior[:, None] * prior
+        a, b = self.posterior_rows(self.posterior), self.prior_rows(self.prior)
+        out: Tensor = a[:, None] * posterior + b[:, None] * prior
+        return out
 
 
 class ProblemPredecoder(PredecoderModule):
@@ -121,8 +125,15 @@ class NeuralBpPredecoder(ProblemPredecoder):
         self.head = BeliefHead(dsl.head)
         # What is mixed is what acts: the weights of a matching backend, else the faults.
         self.mixes_edges = self.edges is not None and dsl.output_mode == "soft_priors"
-        rows = self.edges.n_edges if self.edges is not None and self.mixes_edges else problem.n_faults
-        self.mix = PriorMix(rows) if dsl.neural_bp.prior_mix else None
+        self.mix: PriorMix | None = None
+        if dsl.neural_bp.prior_mix:
+            on_edges = problem.graph if self.mixes_edges else None
+            rows = (
+                fault_rows(dsl.neural_bp, self.links)
+                if on_edges is None
+                else edge_rows(dsl.neural_bp, self.links, on_edges)
+            )
+            self.mix = PriorMix(rows)
 
     def fault_log_odds(self, syndrome: Tensor, ctx: dict[str, Any]) -> Tensor:
         prior = self._prior(syndrome, ctx)

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from autoqec.decoders.modules.segments import Segments
-from autoqec.envs.problem import CheckMatrix, DecodingProblem, log_odds
+from autoqec.envs.problem import CheckMatrix, DecodingProblem, flip_rates, log_odds
 
 I64 = npt.NDArray[np.int64]
 
@@ -31,7 +31,7 @@ class TannerLinks(nn.Module):
     """H as links between checks and faults.
 
     check, fault: [n_links] ends of each link. links_of_check, links_of_fault: padded tables of links; the pad is
-    `n_links`, one row beyond the messages.
+    `n_links`, one row beyond the messages. rates: [n_faults] as of the problem, else by its priors alone.
     """
 
     check: Tensor
@@ -42,6 +42,7 @@ class TannerLinks(nn.Module):
     def __init__(self, problem: CheckMatrix) -> None:
         super().__init__()
         self.n_checks, self.n_faults = problem.n_checks, problem.n_faults
+        self.rates = flip_rates(problem.priors, 1.0) if problem.rates is None else problem.rates
         rows = problem.h.tocsr()
         rows.sort_indices()
         self.n_links = int(rows.nnz)

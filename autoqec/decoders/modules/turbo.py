@@ -24,10 +24,9 @@ from autoqec.decoders.modules.exchange import Odds, exchanges
 from autoqec.decoders.modules.neural_bp import (
     Propagated,
     Weights,
-    link_weights,
     propagate,
-    weight_rows,
 )
+from autoqec.decoders.modules.sharing import link_rows
 from autoqec.decoders.modules.structure import TannerLinks
 from autoqec.envs.halves import context_half
 from autoqec.envs.problem import DecodingProblem
@@ -62,11 +61,10 @@ class _Half(nn.Module):
         self, spec: NeuralBpSpec, links: TannerLinks, iterations: int, exchanges: int, *, answers: bool
     ) -> None:
         super().__init__()
-        self.links, self.sharing, self.iterations = links, spec.weight_sharing, iterations
+        self.links, self.iterations = links, iterations
         self.min_sum = spec.check_rule == "min_sum"
-        self.weight = nn.Parameter(
-            torch.ones(exchanges * iterations, weight_rows(links, spec.weight_sharing))
-        )
+        self.weight_rows = link_rows(spec, links)
+        self.weight = nn.Parameter(torch.ones(exchanges * iterations, self.weight_rows.count))
         readout = torch.full((exchanges, iterations), 1.0 / iterations)
         if answers:
             self.readout = nn.Parameter(readout)
@@ -75,7 +73,7 @@ class _Half(nn.Module):
 
     def weights(self, exchange: int, damping: Tensor, memory: Tensor | None) -> Weights:
         rows = slice(exchange * self.iterations, (exchange + 1) * self.iterations)
-        link = link_weights(self.weight[rows], self.links, self.sharing)
+        link = self.weight_rows(self.weight[rows])
         return Weights(link, damping.expand(self.iterations), memory, self.readout[exchange])
 
 

@@ -140,7 +140,7 @@ def test_without_faults_in_both_halves_it_is_the_half_alone():
 
 
 @pytest.mark.parametrize("check_rule", ["sum_product", "min_sum"])
-@pytest.mark.parametrize("sharing", ["per_layer", "per_check", "none"])
+@pytest.mark.parametrize("sharing", ["per_layer", "per_check", "none", "neighbourhood"])
 def test_compiled_answers_and_gradients_are_those_of_torch(check_rule: str, sharing: str):
     problem = with_both_halves().problem(0.02)
     data = config(exchanges=3, context_iterations=2)

@@ -1,0 +1,74 @@
+"""Starting a predecoder from the checkpoint of another: of another config, or of another size of the same family of codes.
+
+Numbers of neighbourhoods are matched by the names of their classes, all others by name and shape. The checkpoint is data: its
+config is not compiled, and code in it does not run.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from autoqec.decoders.checkpoint import CheckpointInfo
+from autoqec.decoders.modules.predecoders import ProblemPredecoder
+from autoqec.decoders.modules.sharing import class_names
+from autoqec.decoders.transfer_report import ClassMatch, TransferReport
+from autoqec.errors import InputError
+
+
+def start_from(
+    module: ProblemPredecoder, info: CheckpointInfo, state: dict[str, Tensor], *, sha256: str, where: str
+) -> TransferReport:
+    """Takes over in place what fits, and says what did.
+
+    Raises:
+        InputError: nothing fits.
+    """
+    report = TransferReport(sha256=sha256, env_name=info.env_name)
+    own = class_names(module)
+    target = module.state_dict()
+    for name, tensor in target.items():
+        if (why := _misfit(name, tensor, state, own, info.classes)) is not None:
+            report.left[name] = why
+        elif name in own:
+            report.classes[name] = _take_classes(tensor, state[name], own[name], info.classes[name])
+        else:
+            tensor.copy_(state[name])
+            report.taken.append(name)
+    report.unused += sorted(state.keys() - target.keys())
+    if not report.taken and not any(match.matched for match in report.classes.values()):
+        first = next(iter(report.left.items()), ("the model", "it has no parameters"))
+        raise InputError(
+            f"nothing of it fits this predecoder ({first[0]}: {first[1]})",
+            where=where,
+            hint="start from a round of the same type and sizes, with weight_sharing: neighbourhood for another size of the code",
+        )
+    return report
+
+
+def _misfit(
+    name: str,
+    tensor: Tensor,
+    state: dict[str, Tensor],
+    own: dict[str, list[str]],
+    given: dict[str, list[str]],
+) -> str | None:
+    """Why a tensor of the model takes nothing; None if it can."""
+    if name not in state:
+        return "not in the checkpoint"
+    if (name in own) != (name in given):
+        return "shared by neighbourhood in one of the two only"
+    theirs, ours = tuple(state[name].shape), tuple(tensor.shape)
+    if name in own:
+        if theirs[-1:] != (len(given[name]),) or len(set(given[name])) != len(given[name]):
+            return "the checkpoint does not name its classes one by one"
+        theirs, ours = theirs[:-1], ours[:-1]
+    return None if theirs == ours else f"{theirs} there, {ours} here"
+
+
+def _take_classes(tensor: Tensor, given: Tensor, names: list[str], theirs: list[str]) -> ClassMatch:
+    place = {name: at for at, name in enumerate(theirs)}
+    found = [(to, place[name]) for to, name in enumerate(names) if name in place]
+    to, at = (torch.tensor([pair[side] for pair in found], dtype=torch.long) for side in (0, 1))
+    tensor[..., to] = given[..., at].to(tensor.dtype)
+    return ClassMatch(matched=len(found), unseen=len(names) - len(found), unused=len(theirs) - len(found))
