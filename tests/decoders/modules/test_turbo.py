@@ -125,6 +125,23 @@ def test_an_exchange_is_bayes_rule_on_each_class():
                 assert found[place, shot] == pytest.approx(wanted, rel=2e-4, abs=1e-6)
 
 
+def test_evidence_may_be_as_sure_as_it_likes():
+    """Posteriors are cut at 100 on either side, so evidence reaches 200: exp of it is no number of 32 bits."""
+    problem = with_both_halves().problem(0.02)
+    found = []
+    for compiled in (True, False):
+        to_own, _ = exchanges(problem)
+        to_own.fused = compiled
+        odds = to_own.odds(context(problem)["joint_p"][None])
+        evidence = torch.linspace(-200, 200, 48).expand(to_own.n_speaking, -1).contiguous().requires_grad_()
+        scale = torch.tensor(1.0, requires_grad=True)
+        answer = to_own(evidence, scale, odds)
+        answer.sum().backward()
+        found.append((answer.detach(), evidence.grad, scale.grad))
+    for ours, wanted in zip(*found, strict=True):
+        assert torch.allclose(ours, wanted, rtol=1e-3, atol=1e-3 * float(wanted.abs().max()))
+
+
 def test_without_faults_in_both_halves_it_is_the_half_alone():
     model = "error(0.1) D0 L0\nerror(0.05) D0 D1\nerror(0.07) D1\nerror(0.02) D1 L0\nerror(0.2) D2\nerror(0.1) D2 D3"
     problem = split(model, [True, True, False, False])

@@ -18,6 +18,7 @@ from autoqec.decoders.backends._kernels.lanes import give, take
 from autoqec.decoders.backends._kernels.pieces import sources_of
 from autoqec.decoders.backends._kernels.simd import (
     LANES,
+    LARGEST,
     bits,
     exp_minus,
     from_bits,
@@ -40,6 +41,7 @@ _ONE = _F(1.0)
 _TWO = _F(2.0)
 _LEAST = _F(1e-10)
 _MOST = _F(1.0 - 1e-7)
+_SURE = _F(LARGEST)
 
 
 class Faults(NamedTuple):
@@ -64,7 +66,7 @@ class Odds(NamedTuple):
 @njit
 def _doubt(x):  # type: ignore[no-untyped-def]
     """1 - tanh(x / 2), exact at both ends."""
-    e = exp_minus(from_bits(bits(x) & _MAGNITUDE))
+    e = exp_minus(lesser(from_bits(bits(x) & _MAGNITUDE), _SURE))
     share = (e + e) * inverse(e + _ONE)
     return where_not_above(splat(_ZERO), x, share, _TWO - share)
 
