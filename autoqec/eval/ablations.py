@@ -77,7 +77,7 @@ def untrained_config(subject: Subject) -> dict[str, Any] | None:
         return None
     block = subject.dsl.get("neural_bp")
     given = block if isinstance(block, dict) else {}
-    kept = {name: given[name] for name in ("iterations", "check_rule") if name in given}
+    kept = {name: given[name] for name in ("iterations", "check_rule", "turbo") if name in given}
     try:
         NeuralBpSpec.model_validate(kept)
     except ValidationError:  # words of another commit

@@ -17,6 +17,7 @@ from autoqec.decoders.compiler import compile_predecoder
 from autoqec.decoders.cost import count_flops
 from autoqec.decoders.dsl_schema import PredecoderDSL
 from autoqec.envs.environment import Environment
+from autoqec.envs.packing import unpack
 from autoqec.envs.schema import SeedPolicy
 from autoqec.eval import metering
 from autoqec.eval.ablations import DOSES, REAL, SHUFFLED, noisy, shuffled, untrained_config, with_noise
@@ -39,6 +40,7 @@ from autoqec.eval.tasks import Candidate, Scored, Where
 from autoqec.eval.verifier_worker import SLICE, ModelSpec, VerifierWorker, WorkerSetup
 from autoqec.sandbox.kernel_cache import installed_root
 from autoqec.sandbox.tiers import strongest
+from tests.decoders.both_halves import with_both_halves
 
 P = 0.01
 SHOTS = 4000
@@ -398,6 +400,9 @@ def test_the_untrained_computation_keeps_the_algorithm_only() -> None:
     hybrid = {**SOFT, "type": "hybrid", "gnn": {"layers": 2}, "head": "mlp_small"}
     assert of(hybrid) == {**SOFT, "neural_bp": {"iterations": 1, "damping": "fixed"}}
     assert of({"type": "gnn", "output_mode": "soft_priors", "gnn": {}}) is None
+    turbo = {"exchanges": 3, "context_iterations": 2, "legs": 4}
+    both = {**SOFT, "neural_bp": {"iterations": 1, "weight_sharing": "per_check", "turbo": turbo}}
+    assert of(both)["neural_bp"] == {"iterations": 1, "turbo": turbo, "damping": "fixed"}
     strange = {**SOFT, "neural_bp": {"iterations": "many", "check_rule": "magic"}}
     assert of(strange)["neural_bp"] == {"damping": "fixed"}
 
@@ -408,6 +413,15 @@ def test_rates_follow_from_priors(env: Environment) -> None:
     rows = problem.h.toarray().astype(bool)
     expected = [(1 - np.prod(1 - 2 * problem.priors[row])) / 2 for row in rows]
     assert np.allclose(rates, expected)
+
+
+def test_rates_of_an_environment_with_both_halves_are_those_of_the_joint_model() -> None:
+    both = with_both_halves()
+    fired = unpack(both.sampler(0.02).sample(50_000, 3).detectors, both.problem(0.02).n_checks).mean(axis=0)
+    rates = frozen_baseline.predicted_rates(both.problem(0.02))
+    assert rates.min() > 0
+    # Stim's model leaves out what happens at once in one channel: 1%, beside five standard errors.
+    assert np.all(np.abs(fired - rates) < 0.01 * rates + 5 * np.sqrt(rates / 50_000))
 
 
 def test_matchers_may_disagree_where_corrections_are_equally_cheap(env: Environment) -> None:

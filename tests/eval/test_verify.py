@@ -22,6 +22,7 @@ from autoqec.eval.schema import VerifyReport
 from autoqec.eval.verify import VerifyOptions, verify, verify_together
 from autoqec.layout import VerifierDir
 from autoqec.sandbox.tiers import strongest
+from tests.decoders.both_halves import with_both_halves
 
 pytestmark = pytest.mark.verifier
 
@@ -333,3 +334,16 @@ def test_a_checkpoint_of_another_environment_is_refused(
     other = Environment(spec)
     with pytest.raises(InputError, match="another version"):
         verify(make_round(tmp_path / "r", of=other), env, options(tmp_path / "home"))
+
+
+def test_a_model_that_sees_both_halves_is_judged_by_them(
+    make_round: Maker, home: Path, tmp_path: Path
+) -> None:
+    """The guards know which detectors the backend sees, and what the untrained algorithm is."""
+    both = with_both_halves()
+    turbo = {"exchanges": 2, "context_iterations": 2, "legs": 2, "leg_exchanges": 2, "solutions": 1}
+    dsl = {"type": "neural_bp", "output_mode": "soft_priors", "neural_bp": {"iterations": 2, "turbo": turbo}}
+    report = verify(make_round(tmp_path / "round_1", dsl, of=both), both, options(home))
+    assert [guard.name for guard in report.guards if guard.ok is False] == []
+    assert report.ablation.ler_untrained == report.ablation.ler_real
+    assert report.ablation.attribution != "weights"

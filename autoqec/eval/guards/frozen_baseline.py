@@ -71,8 +71,9 @@ class Check:
 
 def predicted_rates(problem: DecodingProblem) -> npt.NDArray[np.float64]:
     """How often each detector fires: an odd number of its faults."""
-    rows = problem.h.tocsr()
-    logs = np.log1p(-2 * np.minimum(problem.priors, 0.5 - 1e-15))
+    model = problem.sampled
+    rows = model.h.tocsr()
+    logs = np.log1p(-2 * np.minimum(model.priors, 0.5 - 1e-15))
     return np.asarray((1 - np.exp(rows.astype(np.float64) @ logs)) / 2)
 
 
