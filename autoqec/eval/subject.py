@@ -50,8 +50,8 @@ def _is_short(dsl: dict[str, Any]) -> dict[str, Any]:
 Label = Annotated[int, Field(ge=-(2**62), le=2**62)]
 
 
-class _Described(BaseModel):
-    """The part of a checkpoint's description that the verifier uses; the DSL may be that of another commit."""
+class Described(BaseModel):
+    """The part of a checkpoint's description that its user needs; the DSL may be that of another commit."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -132,7 +132,7 @@ def read_subject(
     with ModelWorker(tier, cache=kernels, request_s=_READING_S) as reader:
         with _refusals(path, "train the round again"):
             described, state = reader.read_checkpoint(data)
-        info = validate_model(described, _Described, where=str(path))
+        info = validate_model(described, Described, where=str(path))
         if info.env_hash != env.content_hash:
             raise InputError(
                 f"the checkpoint belongs to {one_line(info.env_name)}, or to another version of {env.spec.name}",
@@ -181,7 +181,7 @@ def _refusals(path: Path, hint: str) -> Iterator[None]:
 def _with_claims(
     files: RoundDir,
     data: bytes,
-    info: _Described,
+    info: Described,
     state: Mapping[str, npt.NDArray[Any]],
     home: VerifierDir,
     repo: Path | None,
@@ -277,5 +277,5 @@ def _repository(given: Path | None, round_dir: Path, pointer: dict[str, Any] | N
     raise InputError(
         "the round has a commit, and its repository is not that of the working directory",
         where=str(round_dir),
-        hint="give --repo",
+        hint="start in the folder that the run was started in, or give its repository (--repo)",
     )
