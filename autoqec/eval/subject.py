@@ -17,7 +17,7 @@ import numpy.typing as npt
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from autoqec.decoders.backends import backend_entry
-from autoqec.decoders.checkpoint_format import MAX_BYTES, check_archive
+from autoqec.decoders.checkpoint_format import BRANCH, MAX_BYTES, check_archive
 from autoqec.decoders.cost_basis import learned_numbers
 from autoqec.decoders.dsl_schema import PredecoderDSL
 from autoqec.envs.environment import Environment
@@ -61,6 +61,7 @@ class Described(BaseModel):
     env_hash: str = Field(max_length=200)
     seed: int | None = None
     train_labels: tuple[Label, Label]
+    versions: dict[str, str] = Field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,8 +188,8 @@ def _with_claims(
     repo: Path | None,
 ) -> Subject:
     metrics, pointer = _claims(files.metrics), _pointer(files)
-    commit, branch = _commit(pointer, metrics)
-    code = installed() if commit is None else at_commit(_repository(repo, files.path, pointer), commit, home)
+    _, branch = _commit(pointer, metrics)
+    code = code_of_round(files, info, home, repo)
     config = _small(files.config)
     hashes = {files.checkpoint.name: sha256_bytes(data)}
     if config is not None:
@@ -212,12 +213,20 @@ def _with_claims(
     )
 
 
-def code_of_round(files: RoundDir, home: VerifierDir, repo: Path | None = None) -> ModelCode:
+def code_of_round(files: RoundDir, info: Described, home: VerifierDir, repo: Path | None = None) -> ModelCode:
     """The code that made the round's model: that of its commit, exported below `home`, if it says that it has one; else this
     package's own."""
     pointer = _pointer(files)
     commit, _ = _commit(pointer, _claims(files.metrics))
-    return installed() if commit is None else at_commit(_repository(repo, files.path, pointer), commit, home)
+    if commit is not None:
+        return at_commit(_repository(repo, files.path, pointer), commit, home)
+    if (branch := info.versions.get(BRANCH)) is not None:
+        raise InputError(
+            f"was trained by code of its branch, {one_line(branch)}, and nothing beside it names the commit",
+            where=str(files.path),
+            hint="give the folder of the round as it was trained, with its metrics.json",
+        )
+    return installed()
 
 
 def _pointer(files: RoundDir) -> dict[str, Any] | None:

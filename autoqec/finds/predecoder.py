@@ -244,7 +244,7 @@ def load_predecoder(
             where=str(path),
             hint="give the environment that the round was trained on",
         )
-    code = code_of_round(files, VerifierDir(), None if repo is None else Path(repo)).root
+    code = code_of_round(files, info, VerifierDir(), None if repo is None else Path(repo)).root
     is_own = code == installed_root() or is_same_package(code, ("autoqec",))
     is_confined = not is_own or checkpoint.checked_info(described, where=str(path)).dsl.tier == "2"
     if p is not None:

@@ -30,7 +30,7 @@ SURFACE, QLDPC = "surface_d3_depol", "bb72_capacity"
 Maker = Callable[..., Path]
 
 
-def write_round(folder: Path, env: Environment, config: dict[str, Any]) -> Path:
+def write_round(folder: Path, env: Environment, config: dict[str, Any], **versions: str) -> Path:
     folder.mkdir(parents=True)
     dsl = PredecoderDSL.model_validate(config)
     module = compile_predecoder(dsl, env.problem(env.spec.noise.p[0]))
@@ -45,7 +45,7 @@ def write_round(folder: Path, env: Environment, config: dict[str, Any]) -> Path:
         env_hash=env.content_hash,
         seed=0,
         train_labels=(0, -1),
-        versions={},
+        versions=versions,
     )
     checkpoint.save(folder, module, info)
     return folder
