@@ -17,7 +17,7 @@ from autoqec.errors import UnavailableError
 
 pytestmark = pytest.mark.slow
 
-SHOTS = 3_000
+SHOTS = 2_000
 CONFIG = {"type": "neural_bp", "output_mode": "soft_priors", "neural_bp": {"iterations": 3}}
 # What calls itself learned belief propagation is the plain backend.
 EDIT = """
@@ -85,8 +85,6 @@ def test_it_decodes_with_its_own_code_everywhere(edited: tuple[Path, Path], tmp_
     done = autoqec_command("decode", "--predecoder", folder, *words)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "out.b8").read_bytes() == found.tobytes()
-    both = autoqec.compare(env, [find], p=0.01, shots=SHOTS, workers=1, reuse=False).rows
-    assert abs(both[0]["failures"] - both[1]["failures"]) <= 8  # ties
 
 
 def test_it_has_no_onnx_file(edited: tuple[Path, Path], tmp_path: Path) -> None:
@@ -121,6 +119,18 @@ def test_without_its_repository_it_is_refused(
     with pytest.raises(autoqec.AutoQECError, match="repository"):
         autoqec.sinter_decoders([folder])
     assert not out.exists()
+
+
+def test_a_script_that_ends_with_it_ends_in_silence(edited: tuple[Path, Path]) -> None:
+    code = (
+        "import autoqec, sys\n"
+        "find = autoqec.load_predecoder(sys.argv[1], repo=sys.argv[2])\n"
+        "print(find.decode(find.env.sample(find.p, 10).detectors).shape)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, *map(str, edited)], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "(10, 1)\n", "")
 
 
 def test_its_checkpoint_alone_is_refused(edited: tuple[Path, Path], tmp_path: Path) -> None:
