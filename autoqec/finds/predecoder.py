@@ -20,6 +20,7 @@ from autoqec.envs.packing import packed_shots, unpack
 from autoqec.envs.problem import F64, DecodingProblem
 from autoqec.envs.schema import EnvSpec
 from autoqec.errors import InputError, UnavailableError
+from autoqec.eval.scope import MODEL_CODE
 from autoqec.eval.subject import Described, code_of_round
 from autoqec.finds.confined import ConfinedDecoder
 from autoqec.finds.fit import fitted
@@ -154,9 +155,9 @@ class Predecoder:
 
         described, state = self._read()
         if self.is_confined:
-            whose = "its config holds code" if self.code is None else "its branch edits the package's modules"
+            code = "code of its config" if self.code is None else "modules of its branch"
             raise UnavailableError(
-                f"{whose}, which runs in the sandbox only, and an export would run it outside",
+                f"it has {code}, for the sandbox only, and an export would run it outside",
                 where=self.checkpoint,
                 hint="use it in Python, in sinter or with `autoqec decode`, where it runs in the sandbox",
             )
@@ -245,7 +246,7 @@ def load_predecoder(
             hint="give the environment that the round was trained on",
         )
     code = code_of_round(files, info, VerifierDir(), None if repo is None else Path(repo)).root
-    is_own = code == installed_root() or is_same_package(code, ("autoqec",))
+    is_own = code == installed_root() or is_same_package(code, MODEL_CODE)
     is_confined = not is_own or checkpoint.checked_info(described, where=str(path)).dsl.tier == "2"
     if p is not None:
         found.check_sweep([p], where="p")
