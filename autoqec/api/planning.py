@@ -12,6 +12,7 @@ from typing import Any
 from autoqec.agents.accounting import Caps
 from autoqec.agents.roles import Roles
 from autoqec.errors import InputError
+from autoqec.io.optional import check_installed
 from autoqec.io.validate import validate_model
 from autoqec.layout import RunDir, experiments_folder, runs_folder
 from autoqec.runner.safety import default_memory_gb
@@ -64,6 +65,7 @@ class Asked:
 
     def started(self) -> ResearchRun:
         """A new run. What is wrong is said before anything is written."""
+        check_installed("torch", "safetensors")
         locate_env(self.env)
         plan = self.plan()
         if plan.proposer == LLM:

@@ -12,6 +12,7 @@ from autoqec.envs.environment import Environment
 from autoqec.envs.load import load_env
 from autoqec.errors import AutoQECError, InputError
 from autoqec.io.git import checked_out
+from autoqec.io.optional import check_installed
 from autoqec.io.strict_yaml import read_yaml
 from autoqec.io.untrusted_file import is_there
 from autoqec.io.validate import load_model, validate_model
@@ -84,6 +85,7 @@ def train(
         >>> found.metrics.delta_ler > 0                                          # doctest: +SKIP
         True
     """
+    check_installed("torch", "safetensors")
     env = env if isinstance(env, Environment) else load_env(env)
     fork = origin.get("fork_from")
     asked = {
