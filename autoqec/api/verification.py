@@ -12,6 +12,7 @@ from autoqec.errors import InputError
 from autoqec.eval import verify as verification
 from autoqec.eval.options import VerifyOptions
 from autoqec.eval.schema import VerifyReport
+from autoqec.layout import in_runs
 
 if TYPE_CHECKING:
     from autoqec.api.rounds import Round
@@ -31,7 +32,7 @@ def verify(
     """The independent verification of a round on fresh shots, its model in the sandbox. Writes the report beside the round.
 
     Args:
-        round_dir: folder of a round, or what `train` returned.
+        round_dir: folder of a round, or what `train` returned. `ID/round_3` stands for `runs/ID/round_3` of the working directory.
         env: what it was trained on. Default: found by what the round says.
         parents: of a compose round, on the same shots; then the report says whether it composes.
         seeds: first and last label inside the holdout range, or how many of its first ones. Default: all.
@@ -56,4 +57,4 @@ def verify(
 
 
 def _folder(given: str | Path | Round) -> Path:
-    return Path(given) if isinstance(given, str | Path) else given.path
+    return in_runs(given, Path.cwd()) if isinstance(given, str | Path) else given.path

@@ -66,6 +66,13 @@ def test_an_archived_bundle_takes_no_further_shots(tmp_path: Path) -> None:
         assert refused.value.where in options
 
 
+def test_a_round_is_verified_by_the_id_of_its_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "runs" / "20260101-000000" / "round_1").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match="runs/20260101-000000/round_1/checkpoint"):
+        autoqec.verify("20260101-000000/round_1", "surface_d3_depol")
+
+
 @pytest.mark.runs
 def test_a_run_is_read_as_data_frames(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AUTOQEC_HOME", str(tmp_path / "home"))
