@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from autoqec.api.comparison import Comparison, compare
     from autoqec.api.research import RunRecord, read_run, run
-    from autoqec.api.rounds import Round, train, verify
+    from autoqec.api.rounds import Round, train
+    from autoqec.api.verification import verify
     from autoqec.decoders.per_shot import PerShotMatching
     from autoqec.envs.environment import Environment
     from autoqec.envs.load import builtin_names as env_names
@@ -44,7 +45,7 @@ _HOMES = {
     "run": "api.research",
     "sinter_decoders": "finds.sinter_adapter",
     "train": "api.rounds",
-    "verify": "api.rounds",
+    "verify": "api.verification",
 }
 
 __all__ = [

@@ -189,6 +189,12 @@ def example_configs() -> dict[str, Path]:
     return {path.stem: path for path in sorted(folder.glob("*.yaml"))}
 
 
+def config_file(given: str | Path) -> Path:
+    """What a user calls a predecoder config: a file; or, where nothing has that path, the name of an example."""
+    named = example_configs().get(str(given))
+    return Path(given) if named is None or is_there(Path(given)) else named
+
+
 def runs_folder(workspace: str | Path) -> Path:
     return Path(workspace) / "runs"
 

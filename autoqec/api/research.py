@@ -2,44 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from autoqec.api.frames import frame
+from autoqec.api.planning import Asked, Event, ignore
 from autoqec.errors import InputError
 from autoqec.eval.pareto import best_of
 from autoqec.finds.predecoder import Predecoder, load_predecoder
-from autoqec.layout import RunDir, in_runs, runs_folder
-from autoqec.runner.safety import default_memory_gb
+from autoqec.layout import in_runs, runs_folder
 from autoqec.runs import fork_graph
 from autoqec.runs.backing import backed_front
 from autoqec.runs.history import rounds_of
 from autoqec.runs.loop import Loop
-from autoqec.runs.names import check_run_id
 from autoqec.runs.overview import overview
-from autoqec.runs.plan import Plan
-from autoqec.runs.proposer_adapters import NAMES, choose, make_adapter
-from autoqec.runs.repository import open_default
-from autoqec.runs.research_run import ResearchRun
+from autoqec.runs.plan import read_plan
+from autoqec.runs.proposer_adapters import make_adapter
+from autoqec.runs.research_run import Progress
+from autoqec.runs.results import results
 from autoqec.runs.run import Run
-from autoqec.runs.run_info import locate_env
 
 if TYPE_CHECKING:
     import pandas
 
     from autoqec.eval.front_schema import ParetoRow
-
-Event = Callable[[str, dict[str, Any]], None]
+    from autoqec.runs.plan import Plan
 
 
 @dataclass(frozen=True)
 class RunRecord:
-    """A run as its folder has it. path: the folder. It is read anew with every property."""
+    """A run as its folder has it, read anew with every property.
+
+    path: the folder. stopped: of a run that `run` has just left, why before all its rounds were done.
+    """
 
     path: Path
+    stopped: str | None = None
 
     @property
     def run_id(self) -> str:
@@ -64,6 +64,15 @@ class RunRecord:
     def fork_graph(self) -> pandas.DataFrame:
         """One line per round: id, parents, and what became of it."""
         return frame(fork_graph.checked(self._run)["nodes"])
+
+    @property
+    def plan(self) -> Plan:
+        """What it was asked to do."""
+        return read_plan(self._run.files)
+
+    def results(self) -> dict[str, Any]:
+        """What it has come to, as `autoqec run --json` prints it."""
+        return {**results(self._run, self.plan), "stopped": self.stopped}
 
     def predecoder(self, number: int | None = None, **options: Any) -> Predecoder:
         """The predecoder of a round; without a number, of the best round on the front, which is chosen by its test and not by the
@@ -110,11 +119,17 @@ def run(
     proposer: str | None = None,
     profile: Literal["dev", "prod"] | None = None,
     run_id: str | None = None,
+    resume: bool | None = None,
     workspace: str | Path | None = None,
+    own_repository: bool = False,
     budget_minutes: float | None = None,
-    budget_usd: float | None = None,
+    budget_usd: Decimal | float | None = None,
+    round_minutes: float | None = None,
+    refuse_over_budget: bool = False,
     verify_shots: int | None = None,
-    event: Event | None = None,
+    no_llm: bool = False,
+    event: Event = ignore,
+    progress: Progress | None = None,
 ) -> RunRecord:
     """Discovers predecoders: propose, train, analyse, verify, round by round. A stopped run of the same `run_id` resumes.
 
@@ -124,55 +139,41 @@ def run(
         proposer: "llm", "optuna", "evolution" or "templates". Default: llm if one is configured, else optuna.
         profile: budgets of a round. Default: dev.
         run_id: names the run; all its seeds are derived from it.
+        resume: whether the run of that id has to be there, or must not. Default: either.
         workspace: folder whose `runs/` gets the run. Default: the working directory.
+        own_repository: keep the branches in `.autoqec/` of the workspace, and not in AutoQEC's checkout.
         budget_minutes, budget_usd: maximum time of rounds, and cost of language models.
+        round_minutes: maximum time of one round's training and validation. Default: its profile's.
+        refuse_over_budget: refuse configs beyond the environment's budgets, which else run and are marked.
         verify_shots: minimum shots per p of a verification.
+        no_llm: smoke loop of random templates, without verification.
         event: called with what happened, and its facts.
+        progress: of verifications, called with (what, tasks done, tasks there are).
+
+    Rounds and budgets of a run that resumes may change; what else it was started with stays.
     """
-    folder = Path.cwd() if workspace is None else Path(workspace).resolve()
-    name, _ = choose(proposer)
-    if name not in NAMES:
-        raise InputError(f"unknown proposer {name!r}", where="proposer", hint=f"known: {', '.join(NAMES)}")
-    locate_env(str(env))
-    made = None if run_id is None else RunDir(runs_folder(folder) / check_run_id(run_id))
-    if made is not None and made.plan.exists():
-        research = _resumed(made.path, str(env), proposer, profile, verify_shots)
-        usd = None if budget_usd is None else Decimal(str(budget_usd))
-        asked = {"rounds": rounds, "budget_minutes": budget_minutes, "budget_usd": usd}
-        if changes := {key: value for key, value in asked.items() if value is not None}:
-            with research.run.exclusive():
-                research.replan(**changes)
-    else:
-        plan = Plan(
-            rounds=10 if rounds is None else rounds,
-            proposer=name,
-            profile=profile or "dev",
-            verify_shots=verify_shots,
-            budget_minutes=budget_minutes,
-            budget_usd=None if budget_usd is None else Decimal(str(budget_usd)),
-            memory_gb=default_memory_gb(),
-        )
-        research = ResearchRun.begin(folder, str(env), open_default(folder), plan, run_id)
-    Loop(research, make_adapter(research.plan, research.run.files), event=event).run()
-    return RunRecord(research.run.files.path)
-
-
-def _resumed(
-    folder: Path, env: str, proposer: str | None, profile: str | None, verify_shots: int | None
-) -> ResearchRun:
-    """A run that is there; what it was started with stays."""
-    research = ResearchRun.open(folder)
-    plan = research.plan
-    for where, asked, planned in (
-        ("env", locate_env(env)[0], research.run.info.env),
-        ("proposer", proposer, plan.proposer),
-        ("profile", profile, plan.profile),
-        ("verify_shots", verify_shots, plan.verify_shots),
-    ):
-        if asked is not None and asked != planned:
-            raise InputError(
-                f"run {research.run.run_id} was started with {planned}, not {asked}",
-                where=where,
-                hint="leave it as it was, or choose another run_id",
-            )
-    return research
+    asked = Asked(
+        env=str(env),
+        folder=Path.cwd() if workspace is None else Path(workspace).resolve(),
+        run_id=run_id,
+        resume=resume,
+        rounds=rounds,
+        proposer=proposer,
+        profile=profile,
+        no_llm=no_llm,
+        budget_minutes=budget_minutes,
+        budget_usd=budget_usd,
+        round_minutes=round_minutes,
+        verify_shots=verify_shots,
+        refuse_over_budget=refuse_over_budget,
+        own_repository=own_repository,
+        event=event,
+    )
+    research, changes = asked.resumed() if asked.resumes else (asked.started(), {})
+    adapter = make_adapter(research.plan.model_copy(update=changes), research.run.files)
+    if changes:
+        with research.run.exclusive():
+            research.replan(**changes)
+    event("started", {"run_id": research.run.run_id, "run_dir": str(research.run.files.path)})
+    outcome = Loop(research, adapter, event=event, progress=progress).run()
+    return RunRecord(research.run.files.path, outcome.stopped)

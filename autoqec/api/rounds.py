@@ -1,26 +1,30 @@
-"""`autoqec.train` and `autoqec.verify`: one round."""
+"""`autoqec.train`, and the `run-round` command: one round."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
-from autoqec.decoders.checkpoint_env import env_of_checkpoint
 from autoqec.decoders.dsl_schema import PredecoderDSL, canonical_dict
 from autoqec.envs.environment import Environment
-from autoqec.envs.load import env_file, load_env
-from autoqec.errors import AutoQECError
-from autoqec.eval.schema import VerifyReport
-from autoqec.eval.verify import VerifyOptions
-from autoqec.eval.verify import verify as verify_round
-from autoqec.finds.predecoder import Predecoder, load_predecoder
+from autoqec.envs.load import load_env
+from autoqec.errors import AutoQECError, InputError
+from autoqec.io.git import checked_out
+from autoqec.io.optional import check_installed
+from autoqec.io.strict_yaml import read_yaml
+from autoqec.io.untrusted_file import is_there
 from autoqec.io.validate import load_model, validate_model
-from autoqec.layout import example_configs
+from autoqec.layout import config_file
+from autoqec.runner import supervise
 from autoqec.runner.safety import Safety
-from autoqec.runner.schema import RoundMetrics, RunnerConfig
-from autoqec.runner.supervise import run_round
+from autoqec.runner.schema import RoundMetrics, RunnerConfig, canonical_fork
+
+if TYPE_CHECKING:
+    from autoqec.finds.predecoder import Predecoder
+
+Config = str | Path | Mapping[str, Any] | PredecoderDSL
 
 
 @dataclass(frozen=True)
@@ -34,12 +38,14 @@ class Round:
 
     def predecoder(self, **options: Any) -> Predecoder:
         """Its predecoder as a decoder; options as of `load_predecoder`."""
+        from autoqec.finds.predecoder import load_predecoder
+
         return load_predecoder(self.path, **{"env": self.env, **options})
 
 
 def train(
     env: str | Path | Environment,
-    config: str | Path | Mapping[str, Any] | PredecoderDSL,
+    config: Config,
     round_dir: str | Path,
     *,
     profile: Literal["dev", "prod"] | None = None,
@@ -47,7 +53,10 @@ def train(
     init_from: str | Path | Round | None = None,
     wall_clock_s: float = 1800.0,
     memory_gb: float | None = None,
+    torch_compile: bool = False,
     show_progress: bool = False,
+    check: bool = True,
+    **origin: Any,
 ) -> Round:
     """Trains and validates one predecoder, in a process of its own.
 
@@ -61,8 +70,14 @@ def train(
             over; `metrics.init_from` says what did.
         wall_clock_s: seconds until the round is stopped.
         memory_gb: maximum memory of a training batch. Default: what is free.
+        torch_compile: train with a compiled graph network.
+        check: whether a round that fails is an error; else its metrics say so.
+        origin: of a round with a branch of its own, fields of `autoqec.runner.schema.RunnerConfig` that say where it comes from:
+            code_cwd, branch, fork_from, compose_mode, round_attempt_id, commit_message, invocation_argv.
 
     Raises:
+        InputError: the config or the environment cannot be used. Of a config, `metrics.json` says why, too, unless a trained
+            checkpoint is there.
         AutoQECError: the round failed; its message is the round's own.
 
     Examples:
@@ -73,21 +88,36 @@ def train(
         >>> found.metrics.delta_ler > 0                                          # doctest: +SKIP
         True
     """
-    origin = None if isinstance(env, Environment) else str(env_file(env).resolve())
+    check_installed("torch", "safetensors")
     env = env if isinstance(env, Environment) else load_env(env)
-    dsl = _config(config)
-    runner = RunnerConfig(
-        env_name=env.spec.name,
-        predecoder_config=canonical_dict(dsl),
-        training_profile=profile or dsl.training.profile,
-        seed=seed,
-        round_dir=str(Path(round_dir).resolve()),
-        env_yaml_path=origin,
-        init_from=_start(init_from),
+    fork = origin.get("fork_from")
+    asked = {
+        "env_name": env.spec.name,
+        "predecoder_config": {},
+        "training_profile": profile or "dev",
+        "seed": seed,
+        "torch_compile": torch_compile,
+        "round_dir": str(Path(round_dir).resolve()),
+        "env_yaml_path": None if env.file is None else str(env.file),
+        "init_from": _start(init_from),
+        "fork_from_canonical": None if fork is None else canonical_fork(fork),
+        "fork_from_ordered": fork if isinstance(fork, list) else None,
+    }
+    runner = validate_model({**origin, **asked}, RunnerConfig, where="run-round")
+    supervise.check_origin(runner)
+    commit = None if runner.code_cwd is None else _commit_of(runner.code_cwd)
+    try:
+        given, dsl = _read(config)
+    except InputError as error:
+        if not isinstance(config, str | Path) or is_there(config_file(config)):
+            supervise.refuse_round(runner, error, commit_sha=commit)
+        raise
+    runner = runner.model_copy(
+        update={"predecoder_config": given, "training_profile": profile or dsl.training.profile}
     )
     safety = Safety(wall_clock_s=wall_clock_s, memory_gb=memory_gb)
-    metrics = run_round(runner, env, safety, show_progress=show_progress)
-    if metrics.status != "ok":
+    metrics = supervise.run_round(runner, env, safety, commit_sha=commit, show_progress=show_progress)
+    if check and metrics.status != "ok":
         raise AutoQECError(f"{metrics.status}: {metrics.status_reason}", where=runner.round_dir)
     return Round(Path(runner.round_dir), metrics, env)
 
@@ -98,27 +128,23 @@ def _start(given: str | Path | Round | None) -> str | None:
     return str((given.path if isinstance(given, Round) else Path(given)).resolve())
 
 
-def _config(given: str | Path | Mapping[str, Any] | PredecoderDSL) -> PredecoderDSL:
-    if isinstance(given, PredecoderDSL):
-        return given
-    if isinstance(given, Mapping):
-        return validate_model(dict(given), PredecoderDSL, where="config")
-    return load_model(example_configs().get(str(given), Path(given)), PredecoderDSL)
+def _read(config: Config) -> tuple[dict[str, Any], PredecoderDSL]:
+    """As it was given, and with all that it leaves to defaults."""
+    if isinstance(config, PredecoderDSL):
+        return canonical_dict(config), config
+    if isinstance(config, Mapping):
+        return dict(config), validate_model(dict(config), PredecoderDSL, where="config")
+    path = config_file(config)
+    dsl = load_model(path, PredecoderDSL)
+    return cast(dict[str, Any], read_yaml(path)), dsl
 
 
-def verify(
-    round_dir: str | Path | Round, env: str | Path | Environment | None = None, **options: Any
-) -> VerifyReport:
-    """The independent verification of a round on fresh shots, its model in the sandbox. Writes the report beside the round.
-
-    Args:
-        round_dir: folder of a round, or what `train` returned.
-        env: what it was trained on. Default: found by what the round says.
-        options: fields of `autoqec.eval.verify.VerifyOptions`, e.g. shots=100_000.
-    """
-    path = round_dir.path if isinstance(round_dir, Round) else Path(round_dir)
-    if env is None:
-        env = round_dir.env if isinstance(round_dir, Round) else env_of_checkpoint(path)
-    return verify_round(
-        path, env if isinstance(env, Environment) else load_env(env), VerifyOptions(**options)
-    )
+def _commit_of(code_cwd: str) -> str:
+    """The code commit of a worktree round: what its worktree is at before the pointer is committed."""
+    if (commit := checked_out(Path(code_cwd))) is None:
+        raise InputError(
+            f"{code_cwd} is not the top of a git checkout with a commit, so that the round would have none",
+            where="code_cwd",
+            hint="give the worktree that the branch is checked out in",
+        )
+    return commit

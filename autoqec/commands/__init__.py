@@ -119,8 +119,21 @@ class _LazyGroup(click.Group):
             return super().make_context(*args, **kwargs)
 
     def invoke(self, ctx: click.Context) -> Any:
-        with _one_style():
+        with _one_style(), self._options_named(ctx):
             return super().invoke(ctx)
+
+    @contextlib.contextmanager
+    def _options_named(self, ctx: click.Context) -> Iterator[None]:
+        """An error about an argument of a function names the option that it came from."""
+        try:
+            yield
+        except AutoQECError as error:
+            verb = ctx.invoked_subcommand
+            command = None if verb is None else self.get_command(ctx, verb)
+            for option in [] if command is None else command.params:
+                if isinstance(option, click.Option) and option.name == error.where:
+                    error.where = max(option.opts, key=len)
+            raise
 
     def main(self, *args: Any, **kwargs: Any) -> NoReturn:
         kwargs.setdefault("prog_name", "autoqec")  # whichever of its three names it was started by

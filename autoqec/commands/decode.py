@@ -41,6 +41,7 @@ FORMATS = ("01", "b8", "r8", "hits", "dets", "ptb64")
 @click.option("--predecoder", type=AnyPath(), help="Folder of a round, or its checkpoint.pt.")
 @click.option("--env", "env_name", help="What the predecoder was trained on. Default: found by its round.")
 @click.option("--p", type=Number(), help="Error rate of the predecoder's model. Default: its reference p.")
+@click.option("--repo", type=AnyPath(), help="Repository of the commit of the predecoder's round.")
 @click.option(
     "--out",
     "out_path",
@@ -62,6 +63,7 @@ def command(
     predecoder: Path | None,
     env_name: str | None,
     p: float | None,
+    repo: Path | None,
     out_path: Path,
     out_format: str,
     in_includes_observables: bool,
@@ -82,11 +84,14 @@ def command(
             raise InputError(
                 "the error model has its probabilities", where="--p", hint="leave it out with --dem"
             )
-        choice = find = load_predecoder(predecoder, env=env_name, p=p)
+        choice = find = load_predecoder(predecoder, env=env_name, p=p, repo=repo)
         own = None if dem_path is not None else find.env.problem(find.p)
     else:
-        if p is not None or env_name is not None:
-            raise InputError("belongs to --predecoder", where="--p" if env_name is None else "--env")
+        given = [
+            name for name, value in (("--p", p), ("--env", env_name), ("--repo", repo)) if value is not None
+        ]
+        if given:
+            raise InputError("belongs to --predecoder", where=given[0], hint="leave it out with --decoder")
         choice, own = _baseline(str(decoder_name)), None
     if own is not None:
         dem, decoder = stim.DetectorErrorModel(own.dem), choice.build(own)

@@ -1,4 +1,4 @@
-"""What a command line says about where a round comes from: its parents, its commit, and the command line itself."""
+"""What a command line says about where a round comes from: its parents, and the command line itself."""
 
 from __future__ import annotations
 
@@ -39,20 +39,6 @@ def parents_of(given: Sequence[str]) -> str | list[str] | None:
     if not names and not is_list:
         return None
     return list(names) if is_list else str(names[0])
-
-
-def commit_of(code_cwd: Path) -> str:
-    """The code commit of a worktree round: what its worktree is at before the pointer is committed."""
-    from autoqec.io.git import checked_out
-
-    commit = checked_out(code_cwd)
-    if commit is None:
-        raise InputError(
-            "is not the top of a git checkout with a commit, so that the round would have none",
-            where=f"--code-cwd {code_cwd}",
-            hint="give the worktree that the branch is checked out in",
-        )
-    return commit
 
 
 def normalised_argv(context: click.Context, verb: str, changed: Mapping[str, Any]) -> list[str]:

@@ -10,7 +10,7 @@ import click
 
 from autoqec.commands.options import AnyPath, path_problem
 from autoqec.io.closest import did_you_mean
-from autoqec.layout import RunDir, example_configs, in_runs, runs_folder
+from autoqec.layout import RunDir, config_file, example_configs, in_runs, runs_folder
 
 _CONFIGS = (".yaml", ".yml", ".json")
 
@@ -44,9 +44,8 @@ class ConfigPath(AnyPath):
     """A predecoder config: a file, or the name of an example in `autoqec/example_db`. A file that exists comes first."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        known = example_configs()
-        is_name = not path_problem(value) and not os.path.lexists(value) and os.fspath(value) in known
-        return super().convert(known[os.fspath(value)] if is_name else value, param, ctx)
+        named = value if path_problem(value) else config_file(value)
+        return super().convert(named, param, ctx)
 
     def problem(self, path: Path) -> str | None:
         if os.path.lexists(path) or path.suffix in _CONFIGS:

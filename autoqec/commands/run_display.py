@@ -22,9 +22,13 @@ _TAIL = 200
 
 
 class RunDisplay:
-    """Its `event` and `progress` are what the loop calls. A new stage takes the bars of the last one away."""
+    """Its `event` and `progress` are what a run calls. A new stage takes the bars of the last one away.
+
+    run_id: of the run, once it is there.
+    """
 
     def __init__(self) -> None:
+        self.run_id: str | None = None
         self._bar: Progress | None = _bar() if sys.stderr.isatty() else None
         self._tasks: dict[str, TaskID] = {}
 
@@ -51,6 +55,8 @@ class RunDisplay:
 
     def event(self, what: str, facts: dict[str, Any]) -> None:
         self._clear()
+        if what == "started":
+            self.run_id = facts["run_id"]
         for line in _lines(what, facts):
             self._line(line)
         if self._bar is not None and what in ("training", "compiling", "round"):
@@ -129,6 +135,10 @@ def _lines(what: str, facts: dict[str, Any]) -> list[str]:
     from autoqec.agents.fences import one_line
     from autoqec.agents.graph_text import gain
 
+    if what == "note":
+        return [facts["text"]]
+    if what == "started":
+        return [f"Run {facts['run_id']}: {facts['run_dir']}"]
     if what == "in order":
         repaired = [f"repaired: {kind.replace('_', ' ')} {target}" for kind, target in facts["actions"]]
         return [*repaired, *(f"resuming: {line}" for line in facts["in_flight"])]

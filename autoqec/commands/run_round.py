@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from autoqec.commands.invocation import commit_of, normalised_argv, parents_of
+from autoqec.commands.invocation import normalised_argv, parents_of
 from autoqec.commands.named import ConfigPath, RunPath
 from autoqec.commands.options import AnyPath, Count, Number, OutFolder, Seconds
 from autoqec.commands.output import print_result, print_table, print_warnings
@@ -76,65 +76,44 @@ def command(
     ok, 1 otherwise, 2 if CONFIG_YAML is not a config; metrics.json says why. Without --json, the last line of stdout is
     AUTOQEC_RESULT_JSON= and the same in one line, for scripts.
     """
-    from autoqec.decoders.dsl_schema import PredecoderDSL
-    from autoqec.envs.load import builtin_names, env_file, load_env
-    from autoqec.errors import InputError
-    from autoqec.io.strict_yaml import read_yaml
-    from autoqec.io.validate import load_model, validate_model
-    from autoqec.runner.safety import Safety
-    from autoqec.runner.schema import RunnerConfig, canonical_fork
-    from autoqec.runner.supervise import check_origin, refuse_round, run_round
+    from autoqec.api.rounds import train
+    from autoqec.envs.load import builtin_names, load_env
 
     env = load_env(env_yaml)
     print_warnings(env)
-    fork = parents_of(options["fork_from"])
-    env_path, code_cwd = env_file(env_yaml).resolve(), options["code_cwd"]
+    fork, code_cwd = parents_of(options["fork_from"]), options["code_cwd"]
     words = {
-        "env_yaml": env_yaml if env_yaml in builtin_names() else env_path,
+        "env_yaml": env_yaml if env_yaml in builtin_names() else env.file,
         "fork_from": fork,
         "code_cwd": code_cwd,
         "init_from": None if options["init_from"] is None else options["init_from"].resolve(),
     }
-    data = {
-        "env_name": env.spec.name,
-        "predecoder_config": {},
-        "training_profile": options["profile"] or "dev",
-        "seed": options["seed"],
-        "torch_compile": options["torch_compile"],
-        "init_from": None if words["init_from"] is None else str(words["init_from"]),
-        "round_dir": str(round_dir.resolve()),
-        "code_cwd": None if code_cwd is None else str(code_cwd),
-        "branch": options["branch"],
-        "fork_from": fork,
-        "fork_from_canonical": None if fork is None else canonical_fork(fork),
-        "fork_from_ordered": fork if isinstance(fork, list) else None,
-        "compose_mode": options["compose_mode"],
-        "round_attempt_id": options["round_attempt_id"],
-        "commit_message": options["commit_message"],
-        "env_yaml_path": str(env_path),
-        "invocation_argv": normalised_argv(context, "run-round", words),
-    }
-    config = validate_model(data, RunnerConfig, where="run-round")
-    check_origin(config)
-    commit = None if code_cwd is None else commit_of(code_cwd)
-    try:
-        dsl = load_model(config_yaml, PredecoderDSL)
-    except InputError as error:
-        if config_yaml.is_file():
-            refuse_round(config, error, commit_sha=commit)
-        raise
-    trained = {
-        "predecoder_config": read_yaml(config_yaml),
-        "training_profile": options["profile"] or dsl.training.profile,
-    }
-    config = config.model_copy(update=trained)
-    safety = Safety(wall_clock_s=options["wall_clock"], memory_gb=options["memory_gb"])
-    metrics = run_round(config, env, safety, commit_sha=commit, show_progress=sys.stderr.isatty())
+    found = train(
+        env,
+        config_yaml,
+        round_dir,
+        profile=options["profile"],
+        seed=options["seed"],
+        wall_clock_s=options["wall_clock"],
+        memory_gb=options["memory_gb"],
+        torch_compile=options["torch_compile"],
+        init_from=words["init_from"],
+        show_progress=sys.stderr.isatty(),
+        check=False,
+        code_cwd=None if code_cwd is None else str(code_cwd),
+        branch=options["branch"],
+        fork_from=fork,
+        compose_mode=options["compose_mode"],
+        round_attempt_id=options["round_attempt_id"],
+        commit_message=options["commit_message"],
+        invocation_argv=normalised_argv(context, "run-round", words),
+    )
+    metrics = found.metrics
     if as_json:
         click.echo(metrics.model_dump_json(indent=2))
     else:
         _print(metrics)
-        print_result({"round_dir": config.round_dir, **metrics.model_dump(mode="json")})
+        print_result({"round_dir": str(found.path), **metrics.model_dump(mode="json")})
     sys.exit(0 if metrics.status == "ok" else 1)
 
 

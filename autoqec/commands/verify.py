@@ -99,36 +99,21 @@ def command(
 
     Writes verification_report.json and .md there. Exit code 0 VERIFIED, 3 SUSPICIOUS, 4 FAILED, 2 bad input.
     """
-    from autoqec.decoders.checkpoint_env import env_of_checkpoint
-    from autoqec.envs.load import load_env
-    from autoqec.eval.verify import VerifyOptions, verify_together
+    from autoqec.api.verification import verify
+    from autoqec.decoders.checkpoint_env import env_or_own
 
-    if options["bundle"] is not None:
-        given = [name for name in ("shots", "cap", "seeds") if options[name] is not None]
-        given += ["kind"] if options["kind"] != "confirm" else []
-        if given:
-            raise InputError(
-                "an archived bundle has its shots", where=f"--{given[0]}", hint="leave it out with --bundle"
-            )
+    env = env_or_own(env_name, round_dir)
     if env_name is None:
-        env = env_of_checkpoint(round_dir)
         click.echo(f"Environment, as the round names it: {env.origin}", err=True)
-    else:
-        env = load_env(env_name)
-    if isinstance(options["seeds"], int):
-        first = env.spec.noise.seed_policy.holdout[0]
-        options["seeds"] = (first, first + options["seeds"] - 1)
     with tasks_progress() as progress:
-        chosen = VerifyOptions(progress=progress, **options)
-        reports = verify_together([round_dir, *parents], env, chosen)
-    head = reports[0]
+        head = verify(round_dir, env, parents=parents, progress=progress, **options)
     if as_json:
         print_json(head.model_dump(mode="json"))
     else:
         _print(round_dir, head)
-        if head.composition is not None:
-            gains = ", ".join(f"{report.delta_ler_holdout:.4g}" for report in reports)
-            click.echo(f"Composition: {head.composition.reading} (gains of child and parents: {gains})")
+        if (found := head.composition) is not None:
+            gains = ", ".join(f"{gain:.4g}" for gain in (found.child_delta, *found.parent_deltas))
+            click.echo(f"Composition: {found.reading} (gains of child and parents: {gains})")
     sys.exit(EXIT_CODES[head.verdict])
 
 

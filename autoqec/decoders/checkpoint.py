@@ -15,6 +15,7 @@ import torch
 from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor
 
+from autoqec.decoders.bounded_build import BoundedBuild
 from autoqec.decoders.checkpoint_format import MAX_BYTES, check_archive
 from autoqec.decoders.compiler import compile_predecoder
 from autoqec.decoders.dsl_schema import PredecoderDSL
@@ -76,7 +77,12 @@ def read(path: Path) -> tuple[CheckpointInfo, dict[str, Tensor]]:
 def from_bytes(data: bytes, *, where: str) -> tuple[CheckpointInfo, dict[str, Tensor]]:
     """As `read`, of a file that was read before."""
     described, state = parse(data, where=where)
-    return validate_model(described, CheckpointInfo, where=where), state
+    return checked_info(described, where=where), state
+
+
+def checked_info(described: dict[str, Any], *, where: str) -> CheckpointInfo:
+    """What a checkpoint says about itself, where this version's code is to run it."""
+    return validate_model(described, CheckpointInfo, where=where)
 
 
 def read_file(path: Path) -> bytes:
@@ -124,7 +130,8 @@ def load(path: Path, problem: DecodingProblem) -> tuple[CheckpointInfo, ProblemP
 def restore(
     info: CheckpointInfo, state: dict[str, Tensor], problem: DecodingProblem, *, where: str
 ) -> ProblemPredecoder:
-    module = compile_predecoder(info.dsl, problem)
+    with BoundedBuild(state, where=where):
+        module = compile_predecoder(info.dsl, problem)
     expected = module.state_dict()
     if missing := sorted(expected.keys() ^ state.keys()):
         raise InputError(f"has other tensors than its config asks for: {missing[:5]}", where=where)

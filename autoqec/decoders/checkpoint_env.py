@@ -58,6 +58,13 @@ def env_of_checkpoint(round_dir_or_checkpoint: str | Path) -> Environment:
     raise InputError(f"was trained on {info.env_name!r}, which is not here: {tried}", where=where, hint=_HINT)
 
 
+def env_or_own(given: str | Path | Environment | None, round_dir_or_checkpoint: str | Path) -> Environment:
+    """The environment as it was given; else the one that the checkpoint was trained on."""
+    if given is None:
+        return env_of_checkpoint(round_dir_or_checkpoint)
+    return given if isinstance(given, Environment) else load_env(given)
+
+
 def _recorded_path(files: RoundDir) -> str | None:
     """What the round recorded as the file of its environment; None where it recorded nothing that can be read."""
     try:

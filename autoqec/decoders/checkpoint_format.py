@@ -15,6 +15,8 @@ import zipfile
 from autoqec.errors import InputError
 
 MAX_BYTES = 512 * 1024 * 1024
+BRANCH = "branch"
+"""Among a checkpoint's `versions`: the branch whose own code trained it, where that was not the installed package's."""
 _MAX_PICKLE = 4 * 1024 * 1024
 _MEMBER = re.compile(
     r"[^/]{1,200}/(data\.pkl|data/\d{1,6}|version|byteorder|\.format_version|\.storage_alignment|\.data/serialization_id)"

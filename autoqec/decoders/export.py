@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import logging
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -17,12 +20,21 @@ from autoqec.decoders.answers import Kind
 from autoqec.decoders.backends import Backend, make_backend
 from autoqec.decoders.checkpoint import CheckpointInfo
 from autoqec.decoders.compiler import context
+from autoqec.decoders.dsl_schema import PredecoderDSL
 from autoqec.decoders.flop_census import reference_path
 from autoqec.decoders.modules.predecoders import ProblemPredecoder
 from autoqec.decoders.modules.turbo import TurboBP
 from autoqec.decoders.onnx_check import count_differing
 from autoqec.decoders.onnx_ops import translations
-from autoqec.decoders.onnx_predecoder import INPUT, OUTPUT, OUTPUTS, PREFIX, OnnxPredecoder, described
+from autoqec.decoders.onnx_predecoder import (
+    INPUT,
+    MAX_BYTES,
+    OUTPUT,
+    OUTPUTS,
+    PREFIX,
+    OnnxPredecoder,
+    described,
+)
 from autoqec.decoders.pipeline import PredecoderPipeline
 from autoqec.decoders.reference_p import reference_p
 from autoqec.envs.environment import Environment
@@ -30,6 +42,9 @@ from autoqec.envs.problem import U8, DecodingProblem
 from autoqec.envs.seeds import derive_seed
 from autoqec.errors import UnavailableError
 from autoqec.io import atomic
+
+MOST_UNROLLED = 1000
+"""Iterations of belief propagation in an exported graph: torch takes minutes for a hundred."""
 
 CHECKED_SHOTS = 4096
 """Shots on which an exported file and the pipeline are compared."""
@@ -119,6 +134,12 @@ def export_round(
     p: float | None = None,
 ) -> OnnxExport:
     """The predecoder of a checkpoint with this hash, for its environment at p; by default the reference p."""
+    if (steps := _unrolled(info.dsl)) > MOST_UNROLLED:
+        raise UnavailableError(
+            f"an ONNX graph spells out every iteration, and this predecoder has {steps} of them; {MOST_UNROLLED} can be exported",
+            where="--onnx",
+            hint="use it in Python, in sinter or with `autoqec decode`",
+        )
     p = reference_p(env) if p is None else p
     problem = env.problem(p)
     low, _ = env.spec.noise.seed_policy.val
@@ -132,6 +153,29 @@ def export_round(
     )
 
 
+def _unrolled(dsl: PredecoderDSL) -> int:
+    """Iterations of belief propagation that a graph spells out."""
+    if (bp := dsl.neural_bp) is None:
+        return 0
+    return (
+        bp.iterations
+        if bp.turbo is None
+        else bp.turbo.exchanges * (bp.iterations + bp.turbo.context_iterations)
+    )
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Torch warns of libraries that no predecoder uses."""
+    logger = logging.getLogger("torch.onnx")
+    before = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
+
+
 def _onnx_bytes(fixed: PipelineAnswers, n_checks: int, metadata: Mapping[str, str]) -> bytes:
     try:
         import onnx
@@ -141,7 +185,7 @@ def _onnx_bytes(fixed: PipelineAnswers, n_checks: int, metadata: Mapping[str, st
             "ONNX export needs onnx and onnxscript", where="--onnx", hint="pip install 'autoqec[export]'"
         ) from error
     batch = torch.export.Dim("batch", min=1)
-    with reference_path(fixed), torch.no_grad(), tempfile.TemporaryDirectory() as folder:
+    with _quiet(), reference_path(fixed), torch.no_grad(), tempfile.TemporaryDirectory() as folder:
         program = torch.onnx.export(
             fixed.eval(),
             (torch.zeros(4, n_checks),),
@@ -156,13 +200,21 @@ def _onnx_bytes(fixed: PipelineAnswers, n_checks: int, metadata: Mapping[str, st
             raise UnavailableError("torch could not export this module to ONNX", where="--onnx")
         scratch = Path(folder) / "model.onnx"
         program.save(str(scratch))
+        size = sum(part.stat().st_size for part in Path(folder).iterdir())  # large ones come in two files
+        if size + sum(map(len, metadata.values())) > MAX_BYTES:
+            raise UnavailableError(
+                f"the graph takes {size >> 20} MiB, and an ONNX file holds {MAX_BYTES >> 20}",
+                where="--onnx",
+                hint="export a smaller predecoder; this one decodes in Python, in sinter and with `autoqec decode`",
+            )
         model = onnx.load(scratch)
     for name, text in metadata.items():
         model.metadata_props.add(key=PREFIX + name, value=text)
     return bytes(model.SerializeToString())
 
 
-def to_safetensors(info: CheckpointInfo, state: dict[str, Tensor], path: Path) -> None:
+def to_safetensors(described: Mapping[str, Any], state: dict[str, Tensor], path: Path) -> None:
+    """described: what the checkpoint says about itself."""
     from safetensors.torch import save
 
-    atomic.write_bytes(path, save(state, {"autoqec": json.dumps(info.model_dump(mode="json"))}))
+    atomic.write_bytes(path, save(state, {"autoqec": json.dumps(described)}))

@@ -14,6 +14,7 @@ The file maps `syndrome` [batch, n_checks] float to `answers`, one row for each 
 from __future__ import annotations
 
 import json
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,10 @@ OUTPUTS: dict[Kind, str] = {
 }
 """What `autoqec.output` says of each kind of answer."""
 _BATCH = 128
-_MAX_BYTES = 2 << 30
+MAX_BYTES = (2 << 30) - 1
+"""What one ONNX file can hold."""
+_ELSEWHERE = "session.model_external_initializers_file_folder_path"
+"""The setting of onnxruntime that says where further files of a model are."""
 
 
 def described(problem: DecodingProblem) -> dict[str, str]:
@@ -74,7 +78,7 @@ class OnnxPredecoder(AnsweringDecoder):
         threads: int = 1,
     ) -> None:
         self._where = "ONNX file" if isinstance(file, bytes) else str(file)
-        data = file if isinstance(file, bytes) else read_regular(file, limit=_MAX_BYTES, links=True)
+        data = file if isinstance(file, bytes) else read_regular(file, limit=MAX_BYTES, links=True)
         self._session = _session(data, threads, where=self._where)
         found = self._session.get_modelmeta().custom_metadata_map
         self.metadata: dict[str, str] = {
@@ -126,7 +130,15 @@ def _session(data: bytes, threads: int, *, where: str) -> Any:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
     options.log_severity_level = 3
-    try:
-        return onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # onnxruntime has no common base of its errors
-        raise InputError(f"is not an ONNX model: {str(error)[:200]}", where=where) from error
+    with tempfile.TemporaryDirectory() as empty:
+        options.add_session_config_entry(_ELSEWHERE, empty)  # else files of the working directory
+        try:
+            return onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+        except Exception as error:  # onnxruntime has no common base of its errors
+            if "external data" in str(error).lower():
+                raise InputError(
+                    "keeps weights in other files, which are not read",
+                    where=where,
+                    hint="an exported predecoder is one file: write it with `autoqec export --onnx`",
+                ) from error
+            raise InputError(f"is not an ONNX model: {str(error)[:200]}", where=where) from error

@@ -10,7 +10,7 @@ import stim
 
 from autoqec.decoders.backends.per_shot_matching import MatchingSolutions, PerShotMatcher
 from autoqec.envs.build import problem_from_dem
-from autoqec.envs.packing import pack, unpack
+from autoqec.envs.packing import packed_shots, unpack
 from autoqec.envs.problem import F64, U8, MatchingGraph, log_odds
 from autoqec.errors import InputError
 
@@ -81,9 +81,8 @@ class PerShotMatching:
             weights: [shots, n_edges], or [n_edges] for all shots. Default: the model's own.
             threads: by default one per available core. The answer does not depend on it.
         """
-        predicted = self._matcher.decode(
-            self._packed(shots, bit_packed_shots), self._weights(weights), threads=threads
-        )
+        packed = packed_shots(shots, self.n_detectors, is_packed=bit_packed_shots)
+        predicted = self._matcher.decode(packed, self._weights(weights), threads=threads)
         return predicted if bit_packed_predictions else unpack(predicted, self._matcher.n_observables)
 
     def decode_to_edges(
@@ -95,24 +94,11 @@ class PerShotMatching:
         threads: int | None = None,
     ) -> MatchingSolutions:
         """The corrections themselves, packed, with what they flip and their weights."""
-        return self._matcher.decode_to_edges(
-            self._packed(shots, bit_packed_shots), self._weights(weights), threads=threads
-        )
+        packed = packed_shots(shots, self.n_detectors, is_packed=bit_packed_shots)
+        return self._matcher.decode_to_edges(packed, self._weights(weights), threads=threads)
 
     def _weights(self, given: npt.NDArray[Any] | None) -> npt.NDArray[Any]:
         if given is None:
             return self.weights
         array = np.asarray(given)
         return array if array.dtype in (np.float32, np.float64) else array.astype(np.float64)
-
-    def _packed(self, shots: Bits, is_packed: bool) -> U8:
-        array = np.asarray(shots)
-        if is_packed:
-            return array
-        if array.ndim != 2 or array.shape[1] != self.n_detectors:
-            raise InputError(
-                f"got shots of shape {array.shape}, expected [shots, {self.n_detectors}]",
-                where="shots",
-                hint="for packed shots say bit_packed_shots=True",
-            )
-        return pack(array)

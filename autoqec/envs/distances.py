@@ -42,7 +42,7 @@ def at_distance(env: Environment, distance: int, *, where: str) -> Environment:
     named = re.sub(rf"(?<![a-z0-9])d{before}(?![0-9])", f"d{distance}", env.spec.name)
     data["name"] = named if named != env.spec.name else f"{env.spec.name}_d{distance}"
     spec = validate_model(data, EnvSpec, where=f"{env.spec.name} at distance {distance}")
-    return replace(env, spec=spec, origin=f"{env.origin} at distance {distance}")
+    return replace(env, spec=spec, origin=f"{env.origin} at distance {distance}", file=None)
 
 
 def family_of(env: Environment) -> str:

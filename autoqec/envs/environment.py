@@ -30,12 +30,14 @@ from autoqec.io.hashing import sha256_json
 class Environment:
     """One environment, ready to be sampled and decoded at any p of its sweep.
 
-    root: folder that relative paths in the spec start from. origin: the file or builtin name it was read from.
+    root: folder that relative paths in the spec start from. origin: the file or builtin name it was read from. file: the YAML file
+    that holds the spec, if one does.
     """
 
     spec: EnvSpec
     root: Path = field(default_factory=Path)
     origin: str = "<memory>"
+    file: Path | None = None
     _rates: dict[bool, F64] = field(default_factory=dict, init=False, repr=False)
 
     @cached_property

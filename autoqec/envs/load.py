@@ -55,4 +55,5 @@ def load_env(given: str | Path | Mapping[str, Any]) -> Environment:
             where="env",
             hint=" ".join(filter(None, [did_you_mean(text, builtin_names()), builtin])),
         )
-    return Environment(load_model(path, EnvSpec), root=path.resolve().parent, origin=text)
+    file = path.resolve()
+    return Environment(load_model(path, EnvSpec), root=file.parent, origin=text, file=file)

@@ -26,6 +26,26 @@ def unpack(packed: U8, bits: int) -> U8:
     return np.unpackbits(packed, axis=1, count=bits, bitorder="little")
 
 
+def packed_shots(shots: npt.NDArray[Any], bits: int, *, is_packed: bool) -> U8:
+    """Detection events as a caller has them, packed: zeros and ones [shots, bits], or with `is_packed` as Stim's `b8`."""
+    array = np.asarray(shots)
+    if is_packed:
+        return checked(array, bits, what="detector")
+    if array.ndim != 2 or array.shape[1] != bits or array.dtype.kind not in "bui":
+        raise InputError(
+            f"got an array of {array.dtype} with shape {array.shape}, expected zeros and ones [shots, {bits}]",
+            where="shots",
+            hint="give detection events of this very circuit; for packed ones say bit_packed_shots=True",
+        )
+    if array.dtype.kind != "b" and ((array < 0) | (array > 1)).any():
+        raise InputError(
+            "has entries other than 0 and 1",
+            where="shots",
+            hint="for packed shots say bit_packed_shots=True",
+        )
+    return pack(array)
+
+
 def checked(packed: npt.NDArray[Any], bits: int, *, what: str) -> U8:
     """`packed` as contiguous rows for `bits` bits, or an InputError about its shape, type or padding."""
     array = np.asarray(packed)

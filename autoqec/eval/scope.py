@@ -11,6 +11,9 @@ from autoqec.layout import ExperimentDir
 
 MODULES = "autoqec/decoders/modules"
 
+MODEL_CODE = (MODULES, "autoqec/decoders/compiler.py")
+"""What makes a model out of a config and weights, as far as an experiment branch may change it."""
+
 ALLOWED = (f"{MODULES}/", "autoqec/decoders/compiler.py", "autoqec/example_db/")
 """What an experiment branch may change below `autoqec/`: modules, the compiler's registries, example configs."""
 

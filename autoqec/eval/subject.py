@@ -17,7 +17,7 @@ import numpy.typing as npt
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from autoqec.decoders.backends import backend_entry
-from autoqec.decoders.checkpoint_format import MAX_BYTES, check_archive
+from autoqec.decoders.checkpoint_format import BRANCH, MAX_BYTES, check_archive
 from autoqec.decoders.cost_basis import learned_numbers
 from autoqec.decoders.dsl_schema import PredecoderDSL
 from autoqec.envs.environment import Environment
@@ -50,8 +50,8 @@ def _is_short(dsl: dict[str, Any]) -> dict[str, Any]:
 Label = Annotated[int, Field(ge=-(2**62), le=2**62)]
 
 
-class _Described(BaseModel):
-    """The part of a checkpoint's description that the verifier uses; the DSL may be that of another commit."""
+class Described(BaseModel):
+    """The part of a checkpoint's description that its user needs; the DSL may be that of another commit."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -61,6 +61,7 @@ class _Described(BaseModel):
     env_hash: str = Field(max_length=200)
     seed: int | None = None
     train_labels: tuple[Label, Label]
+    versions: dict[str, str] = Field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,7 +133,7 @@ def read_subject(
     with ModelWorker(tier, cache=kernels, request_s=_READING_S) as reader:
         with _refusals(path, "train the round again"):
             described, state = reader.read_checkpoint(data)
-        info = validate_model(described, _Described, where=str(path))
+        info = validate_model(described, Described, where=str(path))
         if info.env_hash != env.content_hash:
             raise InputError(
                 f"the checkpoint belongs to {one_line(info.env_name)}, or to another version of {env.spec.name}",
@@ -181,14 +182,14 @@ def _refusals(path: Path, hint: str) -> Iterator[None]:
 def _with_claims(
     files: RoundDir,
     data: bytes,
-    info: _Described,
+    info: Described,
     state: Mapping[str, npt.NDArray[Any]],
     home: VerifierDir,
     repo: Path | None,
 ) -> Subject:
     metrics, pointer = _claims(files.metrics), _pointer(files)
-    commit, branch = _commit(pointer, metrics)
-    code = installed() if commit is None else at_commit(_repository(repo, files.path, pointer), commit, home)
+    _, branch = _commit(pointer, metrics)
+    code = code_of_round(files, info, home, repo)
     config = _small(files.config)
     hashes = {files.checkpoint.name: sha256_bytes(data)}
     if config is not None:
@@ -212,12 +213,20 @@ def _with_claims(
     )
 
 
-def code_of_round(files: RoundDir, home: VerifierDir, repo: Path | None = None) -> ModelCode:
+def code_of_round(files: RoundDir, info: Described, home: VerifierDir, repo: Path | None = None) -> ModelCode:
     """The code that made the round's model: that of its commit, exported below `home`, if it says that it has one; else this
     package's own."""
     pointer = _pointer(files)
     commit, _ = _commit(pointer, _claims(files.metrics))
-    return installed() if commit is None else at_commit(_repository(repo, files.path, pointer), commit, home)
+    if commit is not None:
+        return at_commit(_repository(repo, files.path, pointer), commit, home)
+    if (branch := info.versions.get(BRANCH)) is not None:
+        raise InputError(
+            f"was trained by code of its branch, {one_line(branch)}, and nothing beside it names the commit",
+            where=str(files.path),
+            hint="give the folder of the round as it was trained, with its metrics.json",
+        )
+    return installed()
 
 
 def _pointer(files: RoundDir) -> dict[str, Any] | None:
@@ -277,5 +286,5 @@ def _repository(given: Path | None, round_dir: Path, pointer: dict[str, Any] | N
     raise InputError(
         "the round has a commit, and its repository is not that of the working directory",
         where=str(round_dir),
-        hint="give --repo",
+        hint="start in the folder that the run was started in, or give its repository (--repo)",
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -55,6 +56,8 @@ class ConfinedDecoder(AnsweringDecoder):
         except BaseException:
             self._worker.close()
             raise
+        # Also at the interpreter's end, while the modules that closing needs are still there.
+        weakref.finalize(self, self._worker.close)
 
     def seconds_elsewhere(self) -> float:
         """CPU seconds that the confined process has used."""
@@ -68,7 +71,3 @@ class ConfinedDecoder(AnsweringDecoder):
                 f"{int((~valid).sum())} of {len(valid)} shots got {INVALID}", where=self.problem.name
             )
         return self._held.kind, raw
-
-    def __del__(self) -> None:
-        if worker := getattr(self, "_worker", None):
-            worker.close()

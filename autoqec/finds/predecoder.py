@@ -12,21 +12,22 @@ import numpy.typing as npt
 import stim
 
 from autoqec.decoders.backends import make_backend
-from autoqec.decoders.checkpoint_env import env_of_checkpoint
+from autoqec.decoders.checkpoint_env import env_or_own
 from autoqec.decoders.reference_p import reference_p
 from autoqec.envs.build import problem_from_dem
 from autoqec.envs.environment import Environment
-from autoqec.envs.load import load_env
-from autoqec.envs.packing import pack, unpack
-from autoqec.envs.problem import F64, U8, DecodingProblem
+from autoqec.envs.packing import packed_shots, unpack
+from autoqec.envs.problem import F64, DecodingProblem
 from autoqec.envs.schema import EnvSpec
-from autoqec.errors import InputError
-from autoqec.eval.subject import code_of_round
+from autoqec.errors import InputError, UnavailableError
+from autoqec.eval.scope import MODEL_CODE
+from autoqec.eval.subject import Described, code_of_round
 from autoqec.finds.confined import ConfinedDecoder
 from autoqec.finds.fit import fitted
 from autoqec.io.hashing import sha256_bytes
 from autoqec.io.optional import named_if_missing
 from autoqec.io.untrusted_file import is_there
+from autoqec.io.validate import validate_model
 from autoqec.layout import RoundDir, VerifierDir, in_runs
 from autoqec.sandbox.installed import installed_root, is_same_package
 
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     import sinter
     from torch import Tensor
 
-    from autoqec.decoders.checkpoint import CheckpointInfo
     from autoqec.decoders.export import OnnxExport
     from autoqec.decoders.pipeline import PredecoderPipeline
 
@@ -49,7 +49,8 @@ class Predecoder:
     `DecoderFactory` it is built anew for whatever problem it is given, in any process.
 
     name: in tables. checkpoint, sha256: the file, and what it was when it was loaded. order: of ordered statistics behind it.
-    device: where the network runs. code: folder of the `autoqec` package that its model needs, where that is not the installed one.
+    device: where the network runs. is_confined: whether its model holds code, of its config or its branch, and so runs in the sandbox.
+    code: folder of the `autoqec` package that it needs, where that is not the installed one.
     """
 
     name: str
@@ -60,6 +61,7 @@ class Predecoder:
     p: float
     order: int = 0
     device: str = "cpu"
+    is_confined: bool = False
     code: str | None = None
     _built: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
@@ -89,7 +91,7 @@ class Predecoder:
             shots: detection events [shots, n_detectors] of zeros and ones; packed like Stim's `b8` with `bit_packed_shots`.
             bit_packed_predictions: whether to pack the predictions, too.
         """
-        packed = self._packed(shots, bit_packed_shots)
+        packed = packed_shots(shots, self._problem.n_checks, is_packed=bit_packed_shots)
         predicted = self._decoder.decode(packed)
         return predicted if bit_packed_predictions else unpack(predicted, self._problem.n_observables)
 
@@ -98,7 +100,7 @@ class Predecoder:
 
         Only where the backend is matching and there is one observable.
         """
-        packed = self._packed(shots, bit_packed_shots)
+        packed = packed_shots(shots, self._problem.n_checks, is_packed=bit_packed_shots)
         predicted, gap = self._decoder.decode_with_gap(packed)
         return unpack(predicted, 1), np.abs(gap)
 
@@ -116,14 +118,14 @@ class Predecoder:
         """
         from autoqec.decoders import checkpoint
 
-        info, state = self._read()
+        described, state = self._read()
         problem = fitted(problem, self._env)
         backend = make_backend(problem, self._env.spec.classical_backend, self.order)
-        if info.dsl.tier == "2" or self.code is not None:
+        if self.is_confined:
             return ConfinedDecoder(
-                info.dsl.model_dump(mode="json"),
+                described["dsl"],
                 {name: tensor.numpy() for name, tensor in state.items()},
-                info.output_mode,
+                described["output_mode"],
                 backend,
                 installed_root() if self.code is None else Path(self.code),
             )
@@ -133,6 +135,7 @@ class Predecoder:
 
         if self.device == "cpu":
             torch.set_num_threads(1)
+        info = checkpoint.checked_info(described, where=self.checkpoint)
         module = checkpoint.restore(info, state, problem, where=self.checkpoint)
         return PredecoderPipeline(
             module, backend, device=self.device, threads=1 if self.device == "cpu" else None
@@ -143,23 +146,38 @@ class Predecoder:
         return self.build(problem_from_dem(dem.flattened(), need_graph=False))
 
     def to_onnx(self, path: str | Path) -> OnnxExport:
-        """Writes what the network answers at this p as an ONNX file, once onnxruntime gives the same predictions from it."""
+        """Writes what the network answers at this p as an ONNX file, once onnxruntime gives the same predictions from it.
+
+        Not for a predecoder with code of its own: an export would run that code outside the sandbox.
+        """
+        from autoqec.decoders import checkpoint
         from autoqec.decoders.export import export_round
 
-        info, state = self._read()
-        if info.dsl.tier == "2" or self.code is not None:
-            raise InputError(
-                "a predecoder with code of its own runs in the sandbox only", where=self.checkpoint
+        described, state = self._read()
+        if self.is_confined:
+            code = "code of its config" if self.code is None else "modules of its branch"
+            raise UnavailableError(
+                f"it has {code}, for the sandbox only, and an export would run it outside",
+                where=self.checkpoint,
+                hint="use it in Python, in sinter or with `autoqec decode`, where it runs in the sandbox",
             )
+        info = checkpoint.checked_info(described, where=self.checkpoint)
         return export_round(self._env, info, state, Path(path), sha256=self.sha256, p=self.p)
 
-    def _read(self) -> tuple[CheckpointInfo, dict[str, Tensor]]:
+    def to_safetensors(self, path: str | Path) -> None:
+        """Writes its weights, with what the checkpoint says about itself as metadata."""
+        from autoqec.decoders.export import to_safetensors
+
+        to_safetensors(*self._read(), Path(path))
+
+    def _read(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        """What the checkpoint says about itself, and its weights."""
         from autoqec.decoders import checkpoint
 
         data = checkpoint.read_file(Path(self.checkpoint))
         if sha256_bytes(data) != self.sha256:
             raise InputError("was replaced after it was loaded", where=self.checkpoint, hint="load it again")
-        return checkpoint.from_bytes(data, where=self.checkpoint)
+        return checkpoint.parse(data, where=self.checkpoint)
 
     @cached_property
     def _env(self) -> Environment:
@@ -174,23 +192,6 @@ class Predecoder:
         if "decoder" not in self._built:
             self._built["decoder"] = self.build(self._problem)
         return self._built["decoder"]  # type: ignore[no-any-return]
-
-    def _packed(self, shots: Bits, is_packed: bool) -> U8:
-        array = np.asarray(shots)
-        if is_packed:
-            return array
-        n = self._problem.n_checks
-        if array.ndim != 2 or array.shape[1] != n or array.dtype.kind not in "bu":
-            raise InputError(
-                f"got an array of {array.dtype} with shape {array.shape}, expected zeros and ones [shots, {n}]",
-                where="shots",
-                hint="give detection events of the environment's circuit, or bit_packed_shots=True",
-            )
-        if array.dtype.kind == "u" and (array > 1).any():
-            raise InputError(
-                "has entries above 1", where="shots", hint="for packed shots say bit_packed_shots=True"
-            )
-        return pack(array)
 
 
 @named_if_missing()
@@ -235,18 +236,18 @@ def load_predecoder(
     from autoqec.decoders import checkpoint
 
     data = checkpoint.read_file(path)
-    info, _ = checkpoint.from_bytes(data, where=str(path))
-    if env is None:
-        env = env_of_checkpoint(path)
-    found = env if isinstance(env, Environment) else load_env(env)
+    described, _ = checkpoint.parse(data, where=str(path))
+    info = validate_model(described, Described, where=str(path))
+    found = env_or_own(env, path)
     if info.env_hash != found.content_hash:
         raise InputError(
             f"the checkpoint belongs to {info.env_name}, or to another version of {found.spec.name}",
             where=str(path),
             hint="give the environment that the round was trained on",
         )
-    code = code_of_round(files, VerifierDir(), None if repo is None else Path(repo)).root
-    is_own = code == installed_root() or is_same_package(code, ("autoqec",))
+    code = code_of_round(files, info, VerifierDir(), None if repo is None else Path(repo)).root
+    is_own = code == installed_root() or is_same_package(code, MODEL_CODE)
+    is_confined = not is_own or checkpoint.checked_info(described, where=str(path)).dsl.tier == "2"
     if p is not None:
         found.check_sweep([p], where="p")
     label = name or (given.resolve().name if given.is_dir() else path.stem)
@@ -259,5 +260,6 @@ def load_predecoder(
         p=reference_p(found) if p is None else p,
         order=order,
         device=device,
+        is_confined=is_confined,
         code=None if is_own else str(code),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -27,8 +28,19 @@ def named_if_missing() -> Iterator[None]:
         library = (error.name or "").partition(".")[0]
         if library not in _EXTRAS:
             raise
-        raise UnavailableError(
-            f"needs {library}, which is not installed",
-            where=library,
-            hint=f"pip install 'autoqec[{_EXTRAS[library]}]'",
-        ) from error
+        raise _missing(library) from error
+
+
+def check_installed(*libraries: str) -> None:
+    """Of extras, before anything is written that would be of no use without them; none is imported."""
+    for library in libraries:
+        if importlib.util.find_spec(library) is None:
+            raise _missing(library)
+
+
+def _missing(library: str) -> UnavailableError:
+    return UnavailableError(
+        f"needs {library}, which is not installed",
+        where=library,
+        hint=f"pip install 'autoqec[{_EXTRAS[library]}]'",
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ import torch
 from autoqec import __version__
 from autoqec.decoders import checkpoint
 from autoqec.decoders.backends import make_backend
+from autoqec.decoders.checkpoint_format import BRANCH
 from autoqec.decoders.compiler import compile_predecoder
 from autoqec.decoders.cost import measure
 from autoqec.decoders.dsl_schema import PredecoderDSL
@@ -39,6 +41,7 @@ from autoqec.runner.safety import Safety, estimated_memory_gb, free_memory_gb
 from autoqec.runner.schema import Failure, RoundMetrics, RunnerConfig, TrainingStop
 from autoqec.runner.train import Schedule, TrainingReport, train
 from autoqec.runner.validation import Validation
+from autoqec.sandbox.installed import installed_root
 
 Progress = Callable[[int, int, float], None]
 
@@ -281,10 +284,17 @@ class Round:
                 "torch": torch.__version__,
                 "numpy": np.__version__,
                 "python": platform.python_version(),
+                **self._edited_on(),
             },
         )
         path = checkpoint.save(self.files.path, module, info)
         self._facts["checkpoint_path"] = str(path.resolve())
+
+    def _edited_on(self) -> dict[str, str]:
+        """The branch whose own code this is. A worktree with the installed package's code is not imported."""
+        root = self.config.code_cwd
+        is_edited = root is not None and Path(root).resolve() == installed_root()
+        return {BRANCH: self.config.branch} if is_edited and self.config.branch is not None else {}
 
     def _validate(self, at: float) -> None:
         start = time.monotonic()

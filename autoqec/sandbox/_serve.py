@@ -221,8 +221,17 @@ def _use_kernels_as_they_are() -> None:
     caching.Cache.save_overload = lambda *_: None
 
 
+def _look_for_libraries_without_a_compiler() -> None:
+    """Where `ldconfig` cannot be started, `ctypes` asks a compiler for libraries, by way of a file that it writes. Torch with CUDA
+    looks for some while it is imported; here it finds them, or not, by their plain names."""
+    import ctypes.util
+
+    ctypes.util._findLib_gcc = lambda _name: None  # type: ignore[attr-defined]
+
+
 def main() -> None:
     sys.path.insert(0, sys.argv[1])
+    _look_for_libraries_without_a_compiler()
     _use_kernels_as_they_are()
     tempfile.tempdir = os.environ["TMPDIR"]  # parts of torch want to know of one, and none can be written
     # The pipes are the protocol's alone: what a model prints goes to the error output.

@@ -22,7 +22,7 @@ def python_path(root: Path) -> dict[str, str]:
 
 
 def is_same_package(root: Path, packages: Sequence[str] = _PACKAGES) -> bool:
-    """Whether the `packages` in `root` are, file by file and byte by byte, those that this process runs.
+    """Whether the `packages`, or parts of them, in `root` are, file by file and byte by byte, those that this process runs.
 
     Links, and anything else that is not a plain file, are not the same. What Python itself writes into `__pycache__` is not
     looked at: whoever finds two packages the same runs the installed one.
@@ -38,7 +38,9 @@ def is_same_package(root: Path, packages: Sequence[str] = _PACKAGES) -> bool:
 
 
 def _files(folder: Path) -> dict[str, Path] | None:
-    """By name; None if something in it is not a plain file."""
+    """By name, a single file by none; None if something in it is not a plain file."""
+    if folder.is_file() and not folder.is_symlink():
+        return {"": folder}
     if folder.is_symlink() or not folder.is_dir():
         return None
     files = {}

@@ -97,8 +97,13 @@ def test_matching_with_weights_per_shot_is_pymatching_on_its_own_weights(env: au
                 int(a), weight=weight
             )
         assert one.decode(shot, return_weight=True)[1] == pytest.approx(total, abs=1e-3)
-    with pytest.raises(InputError, match="shots"):
-        matching.decode(shots[:, 1:])
+    for wrong in (shots[:, 1:], shots.astype(float), 2 * shots, -shots.astype(np.int64)):
+        with pytest.raises(InputError, match="shots"):
+            matching.decode(wrong)
+    packed = np.packbits(shots, axis=1, bitorder="little")
+    assert np.array_equal(
+        matching.decode(packed, bit_packed_shots=True), matching.decode(shots.astype(np.int64))
+    )
     with pytest.raises(InputError, match="PerShotMatching"):
         autoqec.PerShotMatching("model.dem")  # type: ignore[arg-type]
 

@@ -18,11 +18,12 @@ EXTRAS = (
 )
 BLOCK = f"""
 import sys
-class Missing:
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in {EXTRAS!r}:
-            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
-sys.meta_path.insert(0, Missing())
+from importlib.machinery import PathFinder
+class Present(PathFinder):
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        return None if name.partition(".")[0] in {EXTRAS!r} else PathFinder.find_spec(name, path, target)
+sys.meta_path[sys.meta_path.index(PathFinder)] = Present
 """
 
 
@@ -63,9 +64,17 @@ def test_the_extra_is_named(code: str, extra: str, tmp_path: Path) -> None:
     assert f"pip install '{extra}'" in done.stderr
 
 
-def test_a_command_names_it_too(tmp_path: Path) -> None:
-    code = "sys.argv = ['autoqec', 'cost', 'neural_bp_gap', '--env', 'surface_d3_depol']\nfrom cli.autoqec import main\nmain()"
-    done = run(code, tmp_path)
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["cost", "neural_bp_gap", "--env", "surface_d3_depol"],
+        ["run-round", "surface_d3_depol", "neural_bp_gap", "r1"],
+        ["run", "surface_d3_depol", "--proposer", "optuna"],
+    ],
+)
+def test_a_command_names_it_too_and_leaves_nothing(words: list[str], tmp_path: Path) -> None:
+    done = run(f"sys.argv = ['autoqec', *{words!r}]\nfrom cli.autoqec import main\nmain()", tmp_path)
     assert done.returncode != 0
     assert "pip install 'autoqec[learn]'" in done.stderr
     assert "Traceback" not in done.stderr
+    assert list(tmp_path.iterdir()) == []

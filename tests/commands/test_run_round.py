@@ -11,7 +11,9 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
+import autoqec
 from autoqec.envs.load import builtin_folder
+from autoqec.errors import InputError
 from autoqec.io.hashing import sha256_file
 from autoqec.runner.schema import RoundMetrics, RunnerConfig
 from cli.autoqec import main
@@ -201,6 +203,37 @@ def test_a_start_is_a_folder_that_is_there_and_stands_in_the_command_line(
     assert result.exit_code == 2
     assert "nowhere is not a folder" in result.stderr
     assert len(asked) == 1
+
+
+def test_the_function_asks_for_the_same_round_as_the_command(
+    folder: Path, asked: list[tuple[RunnerConfig, str | None]]
+) -> None:
+    where = {"code_cwd": str(folder), "branch": B, "fork_from": A, "round_attempt_id": ATTEMPT}
+    words = [word for name, value in where.items() for word in (f"--{name.replace('_', '-')}", value)]
+    run_round("--seed", "7", "--profile", "prod", *words)
+    for env in ("env.yaml", autoqec.load_env("env.yaml")):
+        found = autoqec.train(env, "config.yaml", "round", seed=7, profile="prod", check=False, **where)
+        assert found.metrics.status == "train_error"
+    (command, commit), *functions = asked
+    assert commit == git(folder, "rev-parse", "HEAD")
+    assert functions == [(command.model_copy(update={"invocation_argv": None}), commit)] * 2
+    with pytest.raises(autoqec.AutoQECError, match="train_error: not trained"):
+        autoqec.train("env.yaml", "config.yaml", "round")
+
+
+def test_the_function_refuses_what_the_command_refuses(folder: Path) -> None:
+    for config in ({"type": "gnn"}, "bad.yaml"):
+        (folder / "bad.yaml").write_text("type: gnn\n")
+        with pytest.raises(InputError, match="output_mode"):
+            autoqec.train("env.yaml", config, "round")
+        assert (metrics().status, metrics().failure_kind) == ("compile_error", "config_invalid")
+    with pytest.raises(InputError, match=r"nowhere\.yaml"):
+        autoqec.train("env.yaml", "nowhere.yaml", "other")
+    with pytest.raises(InputError, match="round_attempt_id"):
+        autoqec.train("env.yaml", "config.yaml", "other", branch=B)
+    with pytest.raises(InputError, match="color"):
+        autoqec.train("env.yaml", "config.yaml", "other", color="red")
+    assert not Path("other").exists()
 
 
 @pytest.mark.parametrize(

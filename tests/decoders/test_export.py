@@ -22,7 +22,7 @@ from autoqec.decoders.export import to_onnx
 from autoqec.decoders.onnx_predecoder import OnnxPredecoder
 from autoqec.decoders.pipeline import PredecoderPipeline
 from autoqec.envs.load import load_env
-from autoqec.errors import AutoQECError, InputError
+from autoqec.errors import AutoQECError, InputError, UnavailableError
 from autoqec.io.hashing import sha256_file
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
@@ -63,6 +63,19 @@ def scene(backend: str, mode: str, shots: int = 3000) -> SimpleNamespace:
         backend=make_backend(env.problem(p), backend),
         shots=env.sampler(p).sample(shots, 21),
     )
+
+
+def described(given: SimpleNamespace, **changes: object) -> CheckpointInfo:
+    facts = {
+        "dsl": given.dsl,
+        "output_mode": "soft_priors",
+        "env_name": given.env.spec.name,
+        "env_hash": given.env.content_hash,
+        "seed": 0,
+        "train_labels": (0, -1),
+        "versions": {},
+    }
+    return CheckpointInfo(**{**facts, **changes})
 
 
 @pytest.mark.parametrize(("backend", "mode"), KINDS)
@@ -117,17 +130,38 @@ def test_what_is_no_exported_file_is_refused(tmp_path: Path) -> None:
         OnnxPredecoder(tmp_path / "m.onnx", problem)
 
 
+def test_a_file_with_weights_elsewhere_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """onnxruntime would take them from the working directory."""
+    import onnx
+
+    given = scene("mwpm", "soft_priors", 64)
+    path = to_onnx(given.module, given.backend, tmp_path / "m.onnx", detectors=given.shots.detectors).path
+    monkeypatch.chdir(tmp_path)
+    onnx.save(onnx.load(path), "split.onnx", save_as_external_data=True, size_threshold=0, location="w.bin")
+    assert (tmp_path / "w.bin").stat().st_size > 0
+    with pytest.raises(InputError, match="keeps weights in other files"):
+        OnnxPredecoder(tmp_path / "split.onnx", given.problem)
+
+
+def test_what_one_file_cannot_hold_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = scene("mwpm", "soft_priors", 64)
+    monkeypatch.setattr(export, "MAX_BYTES", 100_000)
+    with pytest.raises(UnavailableError, match="an ONNX file holds"):
+        to_onnx(given.module, given.backend, tmp_path / "m.onnx", detectors=given.shots.detectors)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_million_iterations_are_not_spelled_out(tmp_path: Path) -> None:
+    given = scene("mwpm", "soft_priors", 8)
+    config = {"type": "neural_bp", "output_mode": "soft_priors", "neural_bp": {"iterations": 1_000_000}}
+    info = described(given, dsl=PredecoderDSL.model_validate(config))
+    with pytest.raises(UnavailableError, match="1000000 of them"):
+        export.export_round(given.env, info, {}, tmp_path / "m.onnx", sha256="")
+
+
 def test_the_command_names_checkpoint_and_comparison(tmp_path: Path) -> None:
     given = scene("mwpm", "soft_priors", 8)
-    info = CheckpointInfo(
-        dsl=given.dsl,
-        output_mode="soft_priors",
-        env_name=given.env.spec.name,
-        env_hash=given.env.content_hash,
-        seed=0,
-        train_labels=(0, -1),
-        versions={},
-    )
+    info = described(given)
     path = checkpoint.save(tmp_path, given.module, info)
     target = tmp_path / "m.onnx"
     result = CliRunner().invoke(

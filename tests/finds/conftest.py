@@ -24,13 +24,14 @@ CONFIGS: dict[str, dict[str, Any]] = {
     "weights": {"type": "hybrid", "output_mode": "soft_priors", "neural_bp": {"iterations": 3}, "gnn": {"layers": 1, "hidden_dim": 4}},
     "flips": {"type": "neural_bp", "output_mode": "hard_flip", "neural_bp": {"iterations": 3}},
     "custom": {"type": "gnn", "output_mode": "soft_priors", "gnn": {"layers": 1, "hidden_dim": 4, "message_fn": CUSTOM}},
+    "turbo": {"type": "neural_bp", "output_mode": "soft_priors", "neural_bp": {"iterations": 3, "turbo": {"exchanges": 2}}},
 }  # fmt: skip
-SURFACE, QLDPC = "surface_d3_depol", "bb72_capacity"
+SURFACE, QLDPC, BOTH_HALVES = "surface_d3_depol", "bb72_capacity", "bb72_depol"
 
 Maker = Callable[..., Path]
 
 
-def write_round(folder: Path, env: Environment, config: dict[str, Any]) -> Path:
+def write_round(folder: Path, env: Environment, config: dict[str, Any], **versions: str) -> Path:
     folder.mkdir(parents=True)
     dsl = PredecoderDSL.model_validate(config)
     module = compile_predecoder(dsl, env.problem(env.spec.noise.p[0]))
@@ -45,7 +46,7 @@ def write_round(folder: Path, env: Environment, config: dict[str, Any]) -> Path:
         env_hash=env.content_hash,
         seed=0,
         train_labels=(0, -1),
-        versions={},
+        versions=versions,
     )
     checkpoint.save(folder, module, info)
     return folder

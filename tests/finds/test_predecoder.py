@@ -9,7 +9,7 @@ import numpy as np
 import pymatching
 import pytest
 import stim
-from finds.conftest import QLDPC, SURFACE, Maker
+from finds.conftest import BOTH_HALVES, QLDPC, SURFACE, Maker
 
 import autoqec
 from autoqec.decoders import checkpoint
@@ -26,6 +26,7 @@ EVERYWHERE = [
     ("custom", SURFACE),
     ("weights", QLDPC),
     ("flips", QLDPC),
+    ("turbo", BOTH_HALVES),
 ]
 
 

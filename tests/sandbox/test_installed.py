@@ -72,3 +72,12 @@ def test_an_edit_a_link_a_pipe_a_missing_and_a_further_file_are_not(
 
 def test_a_folder_without_the_package_is_not(tmp_path: Path) -> None:
     assert not is_same_package(tmp_path)
+
+
+def test_parts_are_compared_by_themselves(copy: Path) -> None:
+    _edit(copy / "autoqec" / "layout.py")
+    parts = ("autoqec/decoders/modules", "autoqec/decoders/compiler.py")
+    assert is_same_package(copy, parts)
+    _edit(copy / parts[1])
+    assert is_same_package(copy, parts[:1])
+    assert not is_same_package(copy, parts[1:])

@@ -147,6 +147,15 @@ def test_model_code_sees_no_secret_no_sampler_and_no_network(
     assert not (tmp_path / "written").exists()
 
 
+def test_code_that_looks_for_a_library_when_it_is_imported_runs(
+    tier: Tier, tampered: Callable[[str], Path], problem: DecodingProblem, detectors: U8
+) -> None:
+    """As torch with CUDA does. ctypes would write a file for a compiler, and nothing can be written there."""
+    code = tampered('import ctypes.util\nctypes.util.find_library("surely_not_there")')
+    with ModelWorker(tier, code, request_s=60.0) as worker:
+        assert np.isfinite(worker.answers(hold(worker, problem, SOFT), detectors[:20])).all()
+
+
 NOISY = """
 import os, sys, time
 

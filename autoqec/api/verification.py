@@ -1,0 +1,60 @@
+"""`autoqec.verify`, and the command of that name. It imports nothing that trains."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from autoqec.decoders.checkpoint_env import env_or_own
+from autoqec.envs.environment import Environment
+from autoqec.errors import InputError
+from autoqec.eval import verify as verification
+from autoqec.eval.options import VerifyOptions
+from autoqec.eval.schema import VerifyReport
+from autoqec.layout import in_runs
+
+if TYPE_CHECKING:
+    from autoqec.api.rounds import Round
+
+_FRESH = ("shots", "cap", "seeds", "kind")
+"""Options of shots that are drawn anew."""
+
+
+def verify(
+    round_dir: str | Path | Round,
+    env: str | Path | Environment | None = None,
+    *,
+    parents: Sequence[str | Path | Round] = (),
+    seeds: tuple[int, int] | int | None = None,
+    **options: Any,
+) -> VerifyReport:
+    """The independent verification of a round on fresh shots, its model in the sandbox. Writes the report beside the round.
+
+    Args:
+        round_dir: folder of a round, or what `train` returned. `ID/round_3` stands for `runs/ID/round_3` of the working directory.
+        env: what it was trained on. Default: found by what the round says.
+        parents: of a compose round, on the same shots; then the report says whether it composes.
+        seeds: first and last label inside the holdout range, or how many of its first ones. Default: all.
+        options: further fields of `autoqec.eval.options.VerifyOptions`, e.g. shots=100_000, cap=, bundle=, kind=, progress=.
+    """
+    own = None if isinstance(round_dir, str | Path) else round_dir.env
+    path = _folder(round_dir)
+    env = env_or_own(own if env is None else env, path)
+    plain = VerifyOptions()
+    if options.get("bundle") is not None:
+        asked = {**options, "seeds": seeds}
+        given = [name for name in _FRESH if asked.get(name, getattr(plain, name)) != getattr(plain, name)]
+        if given:
+            raise InputError(
+                "an archived bundle has its shots", where=given[0], hint="leave it out with a bundle"
+            )
+    if isinstance(seeds, int):
+        first = env.spec.noise.seed_policy.holdout[0]
+        seeds = (first, first + seeds - 1)
+    chosen = VerifyOptions(seeds=seeds, **options)
+    return verification.verify_together([path, *map(_folder, parents)], env, chosen)[0]
+
+
+def _folder(given: str | Path | Round) -> Path:
+    return in_runs(given, Path.cwd()) if isinstance(given, str | Path) else given.path
