@@ -203,7 +203,7 @@ class World:
 
 
 def _sent(request: dict[str, Any]) -> Entry:
-    from vendor import role_of
+    from protocols import role_of
 
     body = request["body"]
     return {"role": role_of(body), "prompt": body["messages"][-1]["content"], "headers": request["headers"]}
