@@ -1,6 +1,6 @@
 """Answers in the words of the three APIs: Anthropic's Messages, OpenAI's Responses and chat completions.
 
-An entry says what the model does: {"do": "answer", "answer": {...}}, "text", "call" (a tool: `name`, `input`), "refusal",
+An entry says what the model does: {"do": "answer", "answer": {...}}, "text", "call" (a tool: `name`, `given`), "refusal",
 "truncated", "failed" (`code`, `text`: the vendor breaks off and says why).
 """
 
@@ -55,7 +55,7 @@ def messages_events(body: Json, entry: Json, tokens: dict[str, int], truncated: 
 def _messages_block(body: Json, entry: Json) -> tuple[Json, Json, str]:
     """A block at its start, what is added to it, and why the message ends. Claude Code is answered through a tool."""
     tools = {tool.get("name") for tool in body.get("tools") or []}
-    name, given = entry.get("name"), entry.get("input")
+    name, given = entry.get("name"), entry.get("given")
     if entry["do"] == "answer" and "StructuredOutput" in tools:
         name, given = "StructuredOutput", entry["answer"]
     if name is not None:
@@ -110,9 +110,9 @@ def responses_events(body: Json, entry: Json, tokens: dict[str, int], truncated:
 def _responses_item(body: Json, entry: Json) -> Json:
     if entry["do"] == "call":
         call = {"id": "i", "call_id": f"call_{len(body['input'])}", "name": entry["name"], "status": "completed"}
-        if isinstance(entry["input"], str):
-            return {"type": "custom_tool_call", **call, "input": entry["input"]}
-        return {"type": "function_call", **call, "arguments": json.dumps(entry["input"])}
+        if isinstance(entry["given"], str):
+            return {"type": "custom_tool_call", **call, "input": entry["given"]}
+        return {"type": "function_call", **call, "arguments": json.dumps(entry["given"])}
     content = {"type": "output_text", "text": said(entry), "annotations": []}
     if entry["do"] == "refusal":
         content = {"type": "refusal", "refusal": said(entry)}
