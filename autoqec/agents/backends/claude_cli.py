@@ -34,7 +34,11 @@ DEFAULT_MODEL = "claude-sonnet-5-5"
 _ALIAS = re.compile(r"(fable|opus|sonnet|haiku)(\[1m\])?")
 _QUIET = {"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_AUTOUPDATER": "1"}
 """No request that does not serve the answer."""
-_ONCE = {"CLAUDE_CODE_MAX_RETRIES": "1", "CLAUDE_CODE_DISABLE_NONSTREAMING_FALLBACK": "1"}
+_ONCE = {
+    "CLAUDE_CODE_MAX_RETRIES": "1",
+    "CLAUDE_CODE_DISABLE_NONSTREAMING_FALLBACK": "1",
+    "CLAUDE_CODE_DISABLE_REFUSAL_RETRY": "1",
+}
 """What it tries again is paid for again, and takes of the time in which others could be asked."""
 
 _TOLD_SHARE = Decimal("0.8")

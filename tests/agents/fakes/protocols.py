@@ -56,7 +56,7 @@ def _messages_block(body: Json, entry: Json) -> tuple[Json, Json, str]:
     """A block at its start, what is added to it, and why the message ends. Claude Code is answered through a tool."""
     tools = {tool.get("name") for tool in body.get("tools") or []}
     name, given = entry.get("name"), entry.get("given")
-    if entry["do"] == "answer" and "StructuredOutput" in tools:
+    if entry["do"] == "answer" and "answer" in entry and "StructuredOutput" in tools:
         name, given = "StructuredOutput", entry["answer"]
     if name is not None:
         number = sum(len(message["content"]) for message in body["messages"])
@@ -103,7 +103,7 @@ def responses_events(body: Json, entry: Json, tokens: dict[str, int], truncated:
         {"type": "response.output_item.added", "output_index": 0, "item": item},
         {"type": "response.output_text.delta", "output_index": 0, "content_index": 0, "item_id": "i", "delta": said(entry)},
         {"type": "response.output_item.done", "output_index": 0, "item": item},
-        {"type": f"response.{status}", "response": {**begun, "status": status, "usage": usage, **more}},
+        {"type": f"response.{status}", "response": {**begun, "status": status, "output": [item], "usage": usage, **more}},
     ]  # fmt: skip
 
 
