@@ -70,7 +70,11 @@ def bring_up_loopback() -> None:
 
 
 def print_tables() -> None:
-    rows = [json.loads(line) for path in sorted(FOLDER.glob("rows-*.jsonl")) for line in path.read_text().splitlines()]
+    rows = [
+        json.loads(line)
+        for path in sorted(FOLDER.glob("rows-*.jsonl"))
+        for line in path.read_text().splitlines()
+    ]
     for name, (title, columns) in TABLES.items():
         if found := sorted(row[1:] for row in rows if row[0] == name):
             print_table(title, columns, [tuple(row) for row in found])

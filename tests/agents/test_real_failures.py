@@ -19,7 +19,11 @@ OK = {"do": "answer", "answer": WORDS}
 
 
 def claude_error(status: int, kind: str, text: str) -> dict[str, Any]:
-    return {"do": "status", "status": status, "body": {"type": "error", "error": {"type": kind, "message": text}}}
+    return {
+        "do": "status",
+        "status": status,
+        "body": {"type": "error", "error": {"type": kind, "message": text}},
+    }
 
 
 def codex_error(status: int, code: str, text: str) -> dict[str, Any]:
@@ -33,7 +37,7 @@ CASES: list[tuple[str, str, dict[str, Any], int, str]] = [
     ("claude", "429", claude_error(429, "rate_limit_error", "This request would exceed your rate limit"), 2, "rate_limit"),
     ("claude", "500", claude_error(500, "api_error", "Internal server error"), 2, "overloaded"),
     ("claude", "529", claude_error(529, "overloaded_error", "Overloaded"), 2, "overloaded"),
-    ("claude", "400, low credit", claude_error(400, "invalid_request_error", "Your credit balance is too low to access the Anthropic API."), 1, "credit"),
+    ("claude", "400, low credit", claude_error(400, "invalid_request_error", "Your credit balance is too low to access the Anthropic API. Please go to Plans & Billing to upgrade or purchase credits."), 2, "credit"),
     ("claude", "402", claude_error(402, "billing_error", "Your account has an unpaid invoice"), 1, "credit"),
     ("claude", "404", claude_error(404, "not_found_error", "model: claude-sonnet-5-5"), 2, "model"),
     ("claude", "413", claude_error(413, "request_too_large", "Request exceeds the maximum size"), 1, "request"),
@@ -46,7 +50,7 @@ CASES: list[tuple[str, str, dict[str, Any], int, str]] = [
     ("claude", "tools without end", {"do": "call", "name": "Grep", "given": {"pattern": "x"}}, 6, "turns"),
     ("codex", "401", codex_error(401, "invalid_api_key", "Incorrect API key provided: sk-x."), 2, "login"),
     ("codex", "403", codex_error(403, "unsupported_country_region_territory", "Country, region, or territory not supported"), 2, "login"),
-    ("codex", "429", codex_error(429, "rate_limit_exceeded", "Rate limit reached for gpt-6.1-terra on tokens per min."), 2, "rate_limit"),
+    ("codex", "429", codex_error(429, "rate_limit_exceeded", "Rate limit reached for gpt-6.1-terra on tokens per min."), 1, "rate_limit"),
     ("codex", "500", codex_error(500, "server_error", "The server had an error while processing your request"), 4, "overloaded"),
     ("codex", "503", codex_error(503, "server_is_overloaded", "Our servers are currently overloaded."), 2, "overloaded"),
     ("codex", "429, no quota", codex_error(429, "insufficient_quota", "You exceeded your current quota, please check your plan."), 1, "credit"),
@@ -82,7 +86,6 @@ def test_every_failure_has_its_kind(
             failed = failure
         asked = len(vendor.asked)
     (first, said), *rest = here.outcomes()
-    note("failures", program, cause, first, asked - bool(rest), said or "(an answer that cannot be used)")
     passes = kind in RETRYABLE | REPAIRABLE
     if first == "ok":  # an answer that is not one is found out afterwards
         assert kind in ("not_json", "empty", "refusal")
@@ -98,6 +101,8 @@ def test_every_failure_has_its_kind(
         assert asked == requests
         assert bool(failed.hint) == (kind in LASTING)
     assert roles.ledger.totals().spent >= vendor.bill * NANO  # nothing that was billed is missing
+    shown = " ".join(said.split())[:90] or "(an answer, which is of no use)"
+    note("failures", program, cause, kind, requests, shown)
 
 
 @real
@@ -108,14 +113,14 @@ def test_no_login_and_no_vendor(tmp_path: Path, program: str) -> None:
     with pytest.raises(RoleFailure) as caught:  # nobody listens there any more
         here.roles(deadline_s=40).analyst("context", round=1)
     assert caught.value.kind == "connection"
-    note("failures", program, "no vendor", caught.value.kind, 0, caught.value.what)
+    note("failures", program, "no vendor", caught.value.kind, 0, caught.value.what[:90])
     assert here.roles().ledger.totals().spent == 0
     if program == "claude":
         here.environ.pop("ANTHROPIC_API_KEY")
         with pytest.raises(RoleFailure) as caught:
             here.roles().analyst("context", round=1)
         assert caught.value.kind == "login"
-        note("failures", program, "no key and no login", caught.value.kind, 0, caught.value.what)
+        note("failures", program, "no key and no login", caught.value.kind, 0, caught.value.what[:90])
 
 
 @real

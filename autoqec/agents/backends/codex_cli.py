@@ -106,8 +106,9 @@ class CodexCli:
 
     def _ask(self, request: Request, settings: Sequence[str], environment: Mapping[str, str]) -> Reply:
         with scratch_folder("role") as folder:
-            home = folder / "home"
+            home, temporary = folder / "home", folder / "tmp"
             home.mkdir()
+            temporary.mkdir()
             if self._line is None and self._stored is not None:
                 (home / self._stored.name).symlink_to(self._stored)  # Codex renews a login in place
             files = {
@@ -118,7 +119,8 @@ class CodexCli:
             for name, text in files.items():
                 (folder / name).write_text(text)
             command = self.command(request, folder, settings)
-            told = {**environment, "CODEX_HOME": str(home)}
+            # Its sandbox needs helpers, which it makes in a home outside the temporary folder only.
+            told = {**environment, "CODEX_HOME": str(home), "TMPDIR": str(temporary)}
             ended = run_program(command, request, told, folder / "prompt.md")
             answer = folder / "answer.txt"
             reply = answer.read_text(errors="replace") if answer.is_file() else ""

@@ -65,10 +65,12 @@ class Line:
         meter = Meter(
             self.vendor, prices, budget=budget, output_tokens=request.max_output_tokens, turns=turns
         )
+        url = ""
         try:
             with open_gateway(meter, self.check(), deadline_s=request.deadline_s) as url:
                 reply = ask(url)
         except RoleFailure as failure:
+            failure.what = failure.what.replace(url or "\0", self.base or self.vendor.base)
             if not meter.seen:
                 raise
             failure = _explained(failure, meter)

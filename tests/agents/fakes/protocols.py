@@ -14,21 +14,29 @@ PLAIN = 'so "usage" is'
 
 
 def said(entry: Json) -> str:
-    return str(entry["text"]) if "text" in entry else json.dumps(entry["answer"]) if "answer" in entry else PLAIN
+    return (
+        str(entry["text"]) if "text" in entry else json.dumps(entry["answer"]) if "answer" in entry else PLAIN
+    )
 
 
 def role_of(body: Json) -> str | None:
     """Whose prompt a request has, wherever it stands; None for a request that is no role's."""
     places = [body.get(name) for name in ("system", "instructions", "messages", "input")]
     text = json.dumps([place for place in places if place])
-    return next((role for role in ("ideator", "coder", "analyst") if f"You are the {role.title()} of" in text), None)
+    return next(
+        (role for role in ("ideator", "coder", "analyst") if f"You are the {role.title()} of" in text), None
+    )
 
 
 # Messages
 
 
 def messages_events(body: Json, entry: Json, tokens: dict[str, int], truncated: bool) -> list[Json]:
-    read = {"input_tokens": tokens["plain"], "cache_creation_input_tokens": tokens["written"], "cache_read_input_tokens": 0}
+    read = {
+        "input_tokens": tokens["plain"],
+        "cache_creation_input_tokens": tokens["written"],
+        "cache_read_input_tokens": 0,
+    }
     message = {"id": "msg_1", "type": "message", "role": "assistant", "model": body["model"], "content": []}
     begun = {**message, "stop_reason": None, "stop_sequence": None, "usage": {**read, "output_tokens": 1}}
     block, delta, stop = _messages_block(body, entry)
@@ -109,7 +117,12 @@ def responses_events(body: Json, entry: Json, tokens: dict[str, int], truncated:
 
 def _responses_item(body: Json, entry: Json) -> Json:
     if entry["do"] == "call":
-        call = {"id": "i", "call_id": f"call_{len(body['input'])}", "name": entry["name"], "status": "completed"}
+        call = {
+            "id": "i",
+            "call_id": f"call_{len(body['input'])}",
+            "name": entry["name"],
+            "status": "completed",
+        }
         if isinstance(entry["given"], str):
             return {"type": "custom_tool_call", **call, "input": entry["given"]}
         return {"type": "function_call", **call, "arguments": json.dumps(entry["given"])}
@@ -130,7 +143,12 @@ def whole_of(events: list[Json]) -> Json:
     block, delta = dict(begun["content_block"]), added["delta"]
     block |= {"text": delta["text"]} if "text" in delta else {"input": json.loads(delta["partial_json"])}
     usage = {**started["message"]["usage"], **ended["usage"]}
-    return {**started["message"], "content": [block], "stop_reason": ended["delta"]["stop_reason"], "usage": usage}
+    return {
+        **started["message"],
+        "content": [block],
+        "stop_reason": ended["delta"]["stop_reason"],
+        "usage": usage,
+    }
 
 
 def openai_shape(model: str, entry: Json) -> Json:

@@ -59,6 +59,12 @@ class RealDesk(Desk):
         """(kind, what) of every call: "ok", or how it failed."""
         rows = [json.loads(line) for line in self.run.llm_calls.read_text().splitlines()]
         return [
-            (row["failure"]["kind"], row["failure"]["what"]) if "failure" in row else (row["reply"]["ended"] or "ok", "")
+            (row["failure"]["kind"], row["failure"]["what"])
+            if "failure" in row
+            else (row["reply"]["ended"] or "ok", "")
             for row in rows
         ]
+
+    @property
+    def version(self) -> str:
+        return version(self.program)
