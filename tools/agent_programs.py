@@ -37,7 +37,10 @@ def namespace() -> list[str] | None:
     """The command that gives a program a network namespace; None where there is none for this user."""
     for options in (["-n"], ["-r", "-n"]):
         command = ["unshare", *options, "--"]
-        if shutil.which("unshare") and not subprocess.run([*command, "true"], capture_output=True).returncode:
+        if (
+            shutil.which("unshare")
+            and not subprocess.run([*command, "true"], capture_output=True, check=False).returncode
+        ):
             return command
     return None
 
@@ -52,12 +55,12 @@ def installed() -> str | None:
         shutil.rmtree(FOLDER, ignore_errors=True)
         FOLDER.mkdir(parents=True)
         command = ["npm", "install", "--no-audit", "--no-fund", "--prefix", str(FOLDER), *PROGRAMS.values()]
-        done = subprocess.run(command, capture_output=True, text=True)
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             return f"npm cannot install them: {' '.join(done.stderr.split())[-300:]}"
     for name in PROGRAMS:
         program = FOLDER / "node_modules" / ".bin" / name
-        started = subprocess.run([program, "--version"], capture_output=True, text=True)
+        started = subprocess.run([program, "--version"], capture_output=True, text=True, check=False)
         if started.returncode:
             return f"{name} does not start here: {' '.join(started.stderr.split())[-300:]}"
     record.write_text(json.dumps(wanted))
@@ -83,7 +86,9 @@ def print_tables() -> None:
 def main(arguments: Sequence[str]) -> int:
     if arguments[:1] == [_INSIDE]:
         bring_up_loopback()
-        return subprocess.run([sys.executable, "-m", "pytest", "-m", "agents", *arguments[1:]]).returncode
+        return subprocess.run(
+            [sys.executable, "-m", "pytest", "-m", "agents", *arguments[1:]], check=False
+        ).returncode
     alone = namespace()
     missing = "this user can make no network namespace (unshare -n)" if alone is None else installed()
     if alone is None or missing is not None:
@@ -92,7 +97,7 @@ def main(arguments: Sequence[str]) -> int:
     for path in FOLDER.glob("rows-*.jsonl"):
         path.unlink()
     told = {**os.environ, VARIABLE: str(FOLDER)}
-    done = subprocess.run([*alone, sys.executable, __file__, _INSIDE, *arguments], env=told)
+    done = subprocess.run([*alone, sys.executable, __file__, _INSIDE, *arguments], env=told, check=False)
     print_tables()
     return done.returncode
 
