@@ -65,12 +65,10 @@ class Line:
         meter = Meter(
             self.vendor, prices, budget=budget, output_tokens=request.max_output_tokens, turns=turns
         )
-        url = ""
         try:
             with open_gateway(meter, self.check(), deadline_s=request.deadline_s) as url:
-                reply = ask(url)
+                reply = self._named(ask, url)
         except RoleFailure as failure:
-            failure.what = failure.what.replace(url or "\0", self.base or self.vendor.base)
             if not meter.seen:
                 raise
             failure = _explained(failure, meter)
@@ -81,6 +79,14 @@ class Line:
         declined = meter.declined and not reply.text.strip()
         ended = "refusal" if declined else reply.ended
         return replace(reply, usage=meter.usage, cost=meter.cost, ended=ended)
+
+    def _named(self, ask: Callable[[str], Reply], url: str) -> Reply:
+        """What `ask` replies. A failure names the vendor's address, and not that of a gateway that is gone."""
+        try:
+            return ask(url)
+        except RoleFailure as failure:
+            failure.what = failure.what.replace(url, self.base or self.vendor.base)
+            raise
 
 
 def _explained(failure: RoleFailure, meter: Meter) -> RoleFailure:
