@@ -16,6 +16,7 @@ from real import RealDesk, note, real
 from vendor import Vendor, serving
 
 from autoqec.agents.accounting import Caps
+from autoqec.agents.backends.codex_cli import CodexCli
 from autoqec.agents.failures import RoleFailure
 from autoqec.agents.prices import NANO
 from autoqec.agents.schemas import AnalystResponse
@@ -194,6 +195,20 @@ def test_the_analyst_writes_nothing(tmp_path: Path, program: str) -> None:
     assert not place.hooked.exists()
     at = max(said.find("no: "), 0)
     note("limits", program, "analyst", "write a new file in the folder", said[at : at + 90])
+
+
+@real
+def test_codex_knows_every_setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name that has changed would be passed over in silence, and a tool would be back."""
+    plain = CodexCli.command
+
+    def strict(self: CodexCli, *given: Any) -> list[str]:
+        program, verb, *rest = plain(self, *given)
+        return [program, verb, "--strict-config", *rest]
+
+    monkeypatch.setattr(CodexCli, "command", strict)
+    with serving([{"do": "answer", "answer": WORDS}]) as vendor:
+        RealDesk(tmp_path, "codex", vendor.url).roles().analyst("# Task\nWords.", round=1)
 
 
 @real

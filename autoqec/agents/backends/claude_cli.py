@@ -57,7 +57,8 @@ class ClaudeCli:
     edits_files: ClassVar[bool] = True
 
     def __init__(self, model: str | None, environ: Mapping[str, str]) -> None:
-        self.model: str | None = model or DEFAULT_MODEL
+        self._cloud = _is_cloud(environ)  # clouds have names of their own for models
+        self.model: str | None = model or (None if self._cloud else DEFAULT_MODEL)
         self._program = find_program(
             "claude",
             environ,
@@ -65,14 +66,13 @@ class ClaudeCli:
             install="install Claude Code (npm install -g @anthropic-ai/claude-code)",
         )
         self._environment = cli_environment(environ, LOGIN_VARIABLES)
-        self._cloud = _is_cloud(environ)
         key = None if self._cloud else _key_variable(environ)
         self._line = None if key is None else Line(ANTHROPIC, key, environ.get(ANTHROPIC.variable))
 
     def worst_case(self, request: Request, prices: Prices, caps: Caps) -> WorstCase:
         if self._line is not None:
             self._line.check()
-        if not self._cloud and not _ALIAS.fullmatch(self.model or ""):  # clouds have names of their own
+        if not self._cloud and not _ALIAS.fullmatch(self.model or ""):
             prices.know(self.model)
         return WorstCase(nano_of(caps.call), min(_LEAST, nano_of(caps.call)))
 

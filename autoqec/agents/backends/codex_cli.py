@@ -53,7 +53,7 @@ _CLOSED = (
     "check_for_update_on_startup=false",
     "analytics.enabled=false",
 )
-"""What is left are patches inside the folder, and prompts of a fifth of the usual size."""
+"""What is left are patches inside the folder, and prompts of a quarter of the usual size."""
 _LEAST = nano_of("0.05")
 _LIST_S = 60.0
 
