@@ -10,7 +10,7 @@ ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_N
 WORKERS := $(if $(filter -n% --numprocesses% no:xdist -pno:xdist,$(PYTEST_ADDOPTS)),,-n 2 --dist worksteal)
 PYTEST := $(ONE_THREAD) $(BIN)/python -m pytest
 
-.PHONY: help setup demo fuzz test test-slow test-verifier test-runs lint quick bench calibration cheats crash-test clean
+.PHONY: help setup demo fuzz test test-slow test-verifier test-runs test-agents lint quick bench calibration cheats crash-test clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -23,7 +23,7 @@ demo: setup ## Two rounds of the research loop, offline and without a GPU, up to
 	$(BIN)/python -m autoqec run surface_d5_depol --rounds 2 --proposer optuna --own-repository
 
 test: lint ## Lint, then the test suite
-	$(PYTEST) $(WORKERS) -m "not slow and not runs and not verifier and not fuzz"
+	$(PYTEST) $(WORKERS) -m "not slow and not runs and not verifier and not fuzz and not agents"
 
 test-slow: setup ## Whole rounds, error rates against measured ones, ONNX, many random graphs, proposers, the wheel, sinter
 	$(PYTEST) $(WORKERS) -m slow
@@ -37,6 +37,9 @@ test-verifier: setup ## Whole verifications in the sandbox, and a cheat of each 
 test-runs: setup ## Whole research runs: every LLM backend, kills, compositions, replay, the commands of the skills
 	$(PYTEST) $(WORKERS) -m runs
 
+test-agents: setup ## The real Claude Code and Codex, from npm, without a network: whole runs, failures, tool limits, caps
+	$(ONE_THREAD) $(BIN)/python tools/agent_programs.py $(WORKERS)
+
 lint: setup ## ruff, mypy, import-linter
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -44,7 +47,7 @@ lint: setup ## ruff, mypy, import-linter
 	$(BIN)/lint-imports
 
 quick: lint ## make test, up to the first failure
-	$(PYTEST) $(WORKERS) -x -m "not slow and not runs and not verifier and not fuzz"
+	$(PYTEST) $(WORKERS) -x -m "not slow and not runs and not verifier and not fuzz and not agents"
 
 bench: setup ## Run the benchmarks
 	@set -e; export $(ONE_THREAD); for script in $(BENCHMARKS); do echo "$$script"; $(BIN)/python $$script; done

@@ -78,8 +78,9 @@ class Question:
         )
         self.calls += 1
         # Something unforeseen leaves the reservation as it is: it counts in full.
-        prices = records.prices if records.ledger.caps.is_set else None
-        outcome = self._outcome(replace(request, budget=reservation.nano, prices=prices))
+        capped = records.ledger.caps.is_set
+        granted = replace(request, budget=reservation.nano, capped=capped, prices=records.prices)
+        outcome = self._outcome(granted)
         self._settle(reservation, outcome)
         records.transcript.add(
             request, outcome, call=reservation.call, backend=backend.name, round=self._round

@@ -10,16 +10,18 @@ from autoqec.errors import AutoQECError
 Kind = Literal[
     "refusal", "empty", "truncated", "not_json", "schema", "rejected",
     "deadline", "rate_limit", "overloaded", "crash", "connection", "turns",
-    "login", "request", "budget", "recording",
+    "login", "credit", "model", "request", "budget", "recording",
 ]  # fmt: skip
 """The answer cannot be used: refusal (the model declines), empty, truncated (cut off at the token limit), not_json, schema
 (not the role's response), rejected (the response is well formed and cannot be carried out: an unknown branch, a config that
 does not compile). No answer: deadline, rate_limit, overloaded, crash (a CLI ended with an error), connection, turns (a CLI
-used up its turns), login (key or login missing or refused), request (the vendor refuses the request as such), budget,
-recording (a replay has no such call)."""
+used up its turns), login (key or login missing or refused), credit (the vendor's account is empty), model (the vendor does
+not have it for this key), request (the vendor refuses the request as such), budget, recording (a replay has no such call)."""
 
 REPAIRABLE: frozenset[Kind] = frozenset({"empty", "truncated", "not_json", "schema", "rejected"})
 RETRYABLE: frozenset[Kind] = frozenset({"rate_limit", "overloaded", "connection"})
+LASTING: frozenset[Kind] = frozenset({"login", "credit", "model"})
+"""Every further call would fail the same way until the user does something about it: the run stops."""
 
 
 class RoleFailure(AutoQECError):

@@ -139,8 +139,7 @@ class LlmProposer:
         return check_words(answer.response, row, context.pareto, known)
 
     def _backend(self, role: Role) -> list[str | None]:
-        settings = self.roles.settings[role]
-        return [settings.backend, settings.model]
+        return list(self.roles.model_of(role))
 
     def _machine(self, context: RoundContext) -> Mapping[str, Any]:
         return machine_state(

@@ -101,10 +101,18 @@ class Prices:
         return None
 
     def need(self, model: str | None) -> Price:
+        """For a cap."""
+        return self._found(model, f"the price of model {model!r} is not known, so no cap in USD can be kept")
+
+    def know(self, model: str | None) -> Price:
+        """For a program that has no list of its models to ask for."""
+        return self._found(model, f"there is no model {model!r}, as far as the price list goes")
+
+    def _found(self, model: str | None, otherwise: str) -> Price:
         price = self.find(model)
         if price is None:
             raise InputError(
-                f"the price of model {model!r} is not known, so no cap in USD can be kept",
+                otherwise,
                 where="prices",
                 hint="name a model of autoqec/agents/prices.yaml, or give its price in a file of that layout by AUTOQEC_PRICES",
             )

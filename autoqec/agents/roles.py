@@ -101,6 +101,10 @@ class Roles:
         """Whether the Coder can edit files in its folder, or only answer."""
         return self._backends["coder"].edits_files
 
+    def model_of(self, role: Role) -> tuple[str, str | None]:
+        """The backend that the role asks, and the model: named, or the backend's own."""
+        return self._backends[role].name, self._backends[role].model
+
     def knows_secret(self, text: str) -> bool:
         """Whether a secret of this process's environment stands in the text."""
         return self._redact(text) != text

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from autoqec.agents.failures import RoleFailure
+from autoqec.agents.failures import LASTING, RoleFailure
+from autoqec.errors import UnavailableError
 from autoqec.eval.pareto import read_front
 from autoqec.io.crash_points import crash_point
 from autoqec.runs.experiment import Experiment
@@ -41,8 +42,13 @@ class Loop:
         self._event = event or (lambda _what, _facts: None)
         self._progress = progress
         self._unpaid: str | None = None
+        self._lasting: RoleFailure | None = None
 
     def run(self) -> Outcome:
+        """
+        Raises:
+            UnavailableError: the language model cannot be used until the user does something about it. The run can be resumed.
+        """
         with self.research.run.exclusive():
             report = self.research.bring_in_order(self.proposer.spent_usd)
             self._event("in order", {"actions": report.actions, "in_flight": report.in_flight})
@@ -68,6 +74,8 @@ class Loop:
         except RoleFailure as failure:
             if (unpaid := _unpaid(failure)) is not None:
                 return unpaid  # nobody was asked, so there is no round: with more money the run resumes here
+            if failure.kind in LASTING:
+                raise self._unavailable(failure) from failure
             self._finish(self.research.propose_nothing(failure))
             return None
         except NothingLeft as error:
@@ -95,6 +103,8 @@ class Loop:
         crash_point("before recording")
         row = self.research.record(experiment, cost_usd=self.proposer.spent_usd(number))
         self._event("recorded", {**row, "front": len(read_front(self.research.run.files.path))})
+        if self._lasting is not None:
+            raise self._unavailable(self._lasting) from self._lasting
 
     def _code(self, experiment: Experiment) -> None:
         worktree = experiment.prepare()
@@ -108,8 +118,18 @@ class Loop:
             except RoleFailure as failure:
                 experiment.fail(failure)
                 self._unpaid = _unpaid(failure)
+                self._lasting = failure if failure.kind in LASTING else None
                 return
         experiment.code(proposal, context)
+
+    def _unavailable(self, failure: RoleFailure) -> UnavailableError:
+        mend = f"{failure.hint}; then " if failure.hint else ""
+        hint = f"{mend}resume the run {self.research.run.run_id}"
+        return UnavailableError(
+            f"the {failure.role} gave no answer ({failure.kind}): {failure.what}",
+            where=failure.where,
+            hint=hint,
+        )
 
 
 def _unpaid(failure: RoleFailure) -> str | None:

@@ -37,8 +37,8 @@ def test_every_role_gets_its_answer_and_its_cost(desk: Callable[[str], Desk], pr
     assert roles.coder("the context", round=1).response.dsl_config == CODE["dsl_config"]
     answer = roles.analyst("the context", round=1)
     assert answer.response.verdict == "candidate"
-    # claude says 0.0123; codex says 5000 + 4000 cached + 500 tokens, at gpt-5.4's 2.50, 0.25 and 15.00
-    assert answer.cost_usd == {"claude": 0.0123, "codex": 0.021}[program]
+    # claude says 0.0123; codex says 5000 + 4000 cached + 500 tokens, at gpt-6.1-terra's 1.00, 0.05 and 5.00
+    assert answer.cost_usd == {"claude": 0.0123, "codex": 0.0077}[program]
     assert roles.ledger.totals().spent_usd == pytest.approx(3 * answer.cost_usd, abs=1e-12)
     assert [call["role"] for call in here.calls()] == ["ideator", "coder", "analyst"]
     assert all("the context" in call["prompt"] for call in here.calls())
@@ -210,6 +210,23 @@ FAILURES = [
     ),
     ("claude", {"do": "api_error", "text": "API Error: 529 Overloaded"}, "overloaded", 4),
     ("claude", {"do": "api_error", "text": "Claude AI usage limit reached|99999999999"}, "rate_limit", 1),
+    ("claude", {"do": "api_error", "status": 400, "text": "Credit balance is too low"}, "credit", 1),
+    ("claude", {"do": "api_error", "status": 402, "text": "API Error: 402 Your account has an unpaid invoice"}, "credit", 1),
+    ("claude", {"do": "api_error", "status": 404, "text": "There's an issue with the selected model (claude-x). It may not exist or you may not have access to it."}, "model", 1),
+    ("claude", {"do": "api_error", "status": 401, "text": "Invalid API key · Fix external API key"}, "login", 1),
+    ("claude", {"do": "api_error", "text": "Not logged in · Please run /login"}, "login", 1),
+    ("claude", {"do": "api_error", "status": 400, "text": "API Error: 400 messages: field is odd"}, "request", 1),
+    ("claude", {"do": "api_error", "status": 529, "text": "API Error: Overloaded"}, "overloaded", 4),
+    ("claude", {"do": "api_error", "text": "API Error: Connection to the API was lost (ECONNRESET). This is usually temporary — try again."}, "connection", 4),
+    ("claude", {"do": "api_error", "text": "API Error: Claude's response exceeded the 8000 output token maximum."}, "truncated", 3),
+    ("codex", {"do": "api_error", "text": "Quota exceeded. Check your plan and billing details."}, "credit", 1),
+    ("codex", {"do": "api_error", "text": "The model `gpt-x` does not exist or you do not have access to it."}, "model", 1),
+    ("codex", {"do": "api_error", "text": "We’re currently experiencing high demand, which may cause temporary errors."}, "overloaded", 4),
+    ("codex", {"do": "api_error", "text": "exceeded retry limit, last status: 429 Too Many Requests"}, "rate_limit", 4),
+    ("codex", {"do": "api_error", "text": "stream disconnected before completion: Transport error: network error: error decoding response body"}, "connection", 4),
+    ("codex", {"do": "api_error", "text": "Incomplete response returned, reason: max_output_tokens"}, "truncated", 3),
+    ("codex", {"do": "api_error", "text": "Invalid prompt: your prompt was flagged as potentially violating our usage policy."}, "refusal", 1),
+    ("codex", {"do": "api_error", "text": "Codex ran out of room in the model's context window. Start a new thread."}, "request", 1),
     ("codex", {"do": "not_json"}, "crash", 1),
     ("codex", {"do": "text", "text": "I can't assist with that."}, "refusal", 1),
     ("codex", {"do": "text", "text": '{"verdict": "candidate", "verdict": "ignore"}'}, "not_json", 3),
@@ -224,7 +241,7 @@ FAILURES = [
     ("codex", {"do": "api_error", "text": "Selected model is at capacity", "code": 0}, "overloaded", 4),
     ("codex", {"do": "api_error", "text": "unexpected status 401 Unauthorized"}, "login", 1),
     ("codex", {"do": "api_error", "text": "shared rollout token budget exhausted"}, "crash", 1),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("program", "entry", "kind", "calls"), FAILURES)
@@ -313,9 +330,9 @@ def test_the_cost_of_a_stopped_call_counts(desk: Callable[[str], Desk]) -> None:
 def test_codex_without_a_price_keeps_no_cap(desk: Callable[[str], Desk]) -> None:
     here = desk("codex")
     here.plan()
-    here.environ["AUTOQEC_IDEATOR_MODEL"] = "gpt-99"
+    here.environ["AUTOQEC_IDEATOR_MODEL"] = "gpt-6-astra"
     assert here.roles().ideator("context", round=1).cost_usd == 0.0
-    with pytest.raises(InputError, match=r"price of model 'gpt-99'"):
+    with pytest.raises(InputError, match=r"price of model 'gpt-6-astra'"):
         here.roles(caps=Caps(total=Decimal(1)))
     assert len(here.calls()) == 1
 

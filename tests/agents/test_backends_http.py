@@ -105,8 +105,8 @@ def test_a_server_that_knows_less_is_asked_in_older_words(
     [
         ({"do": "status", "status": 401, "text": "invalid x-api-key"}, "login", 1),
         ({"do": "status", "status": 403}, "login", 1),
-        ({"do": "status", "status": 400, "text": "credit balance is too low"}, "request", 1),
-        ({"do": "status", "status": 404, "text": "model: nope"}, "request", 1),
+        ({"do": "status", "status": 400, "text": "credit balance is too low"}, "credit", 1),
+        ({"do": "status", "status": 404, "text": "model: nope"}, "model", 1),
         ({"do": "status", "status": 302, "headers": {"location": "http://127.0.0.1:1/steal"}}, "request", 1),
         ({"do": "status", "status": 429, "headers": {"retry-after": "0"}}, "rate_limit", 4),
         ({"do": "status", "status": 429, "headers": {"retry-after": "7200"}}, "rate_limit", 1),

@@ -24,7 +24,7 @@ from vendor import Vendor, serving
 from autoqec.layout import RunDir, experiments_folder, runs_folder
 
 ROLES = {"ideator": "idea", "coder": "code", "analyst": "words"}
-MODELS = {"claude-cli": "claude-sonnet-5-5", "codex-cli": "gpt-5.4", "anthropic": "claude-sonnet-5-5", "openai": "gpt-6.1-terra"}  # fmt: skip
+MODELS = {"claude-cli": "claude-sonnet-5-5", "codex-cli": "gpt-6.1-terra", "anthropic": "claude-sonnet-5-5", "openai": "gpt-6.1-terra"}  # fmt: skip
 SECRETS = {
     "ANTHROPIC_API_KEY": "sk-ant-0123456789abcdef-anthropic",
     "OPENAI_API_KEY": "sk-0123456789abcdef-openai",
@@ -203,7 +203,7 @@ class World:
 
 
 def _sent(request: dict[str, Any]) -> Entry:
-    from vendor import role_of
+    from protocols import role_of
 
     body = request["body"]
     return {"role": role_of(body), "prompt": body["messages"][-1]["content"], "headers": request["headers"]}

@@ -61,7 +61,7 @@ def check_whole(done: Finished, rounds: int) -> list[dict[str, Any]]:
 
 
 KEYS = {"claude-cli": "ANTHROPIC_API_KEY", "codex-cli": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY", "openai": "OPENAI_API_KEY"}  # fmt: skip
-PRICES = {"claude-cli": 0.0123, "codex-cli": 0.021, "anthropic": 0.011, "openai": 0.00455}
+PRICES = {"claude-cli": 0.0123, "codex-cli": 0.0077, "anthropic": 0.011, "openai": 0.00455}
 """Of a call of the fakes, in USD: what `claude` says, and tokens times the prices of the models."""
 
 
@@ -232,13 +232,42 @@ DOWN = {**LIMIT, "status": 500, "text": "internal error"}
 HTTP = [
     *ALL,
     ("coder", "refusal", 1, {"idea": idea("Refused"), "code": {"do": "refusal", "text": "I can't."}}),
-    ("ideator", "login", 1, {"idea": {"do": "status", "status": 401, "text": f"bad key {SECRETS['ANTHROPIC_API_KEY']}"}}),
-    ("ideator", "request", 1, {"idea": {"do": "status", "status": 400, "text": "Your credit balance is too low"}}),
+    ("ideator", "request", 1, {"idea": {"do": "status", "status": 400, "text": f"odd field {SECRETS['ANTHROPIC_API_KEY']}"}}),
     ("coder", "overloaded", 4, {"idea": idea("Crash"), "code": [DOWN] * 4}),
     ("coder", "rate_limit", 4, {"idea": [LIMIT, idea("Limited")], "code": [LIMIT] * 4}),
 ]  # fmt: skip
-"""A crash there is a status of 500. Only `claude` has a budget of its own: elsewhere it is the vendor who says that there is
-no more money, in words, and the run's own cap is the next test's matter."""
+"""A crash there is a status of 500. Only `claude` has a budget of its own; the run's own cap is another test's matter."""
+NO_KEY = "the ideator gave no answer (login): "
+LASTING = [
+    ("claude-cli", {"do": "api_error", "status": 401, "text": "Invalid API key"}, f"{NO_KEY}claude: Invalid API key"),
+    ("codex-cli", {"do": "api_error", "text": "unexpected status 401 Unauthorized"}, f"{NO_KEY}codex: unexpected status 401"),
+    ("anthropic", {"do": "status", "status": 400, "text": "Your credit balance is too low"}, "(credit): anthropic answers 400"),
+    ("openai", {"do": "status", "status": 404, "text": "The model `x` does not exist"}, "(model): openai answers 404"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("backend", "entry", "said"), LASTING, ids=[case[0] for case in LASTING])
+def test_what_only_the_user_can_mend_stops_the_run_before_rounds_are_burnt(
+    world: World, backend: str, entry: dict[str, Any], said: str
+) -> None:
+    done = world.play(backend, [{"idea": entry}] * 3)
+    assert done.code == 2
+    assert done.stdout == ""
+    assert said in done.stderr
+    assert "resume the run 20261115-120000" in done.stderr
+    assert len(done.calls) == 1
+    assert not done.files.history.exists()
+
+
+def test_a_coder_whose_login_fails_ends_its_round_and_the_run(world: World) -> None:
+    refused = {"do": "api_error", "status": 401, "text": "Invalid API key"}
+    done = world.play("claude-cli", [{"idea": idea("Lost"), "code": refused}] * 2)
+    assert done.code == 2
+    assert "the coder gave no answer (login)" in done.stderr
+    (row,) = done.rows
+    assert (row["status"], row["role_failure"]["kind"]) == ("compile_error", "login")
+
+
 HANG, DRIP = {"do": "hang"}, {"do": "drip", "pause": 0.5, "answer": idea("x" * 400)}
 
 
@@ -328,7 +357,7 @@ def test_a_cap_is_kept_to_the_cent_with_calls_in_flight_counted(
     """A quarter of the budget is set aside for a call by a program, a worst case of about two calls over HTTP: four calls fit."""
     facts = {
         "turns": [0.04] * 3,
-        "tokens": {"input_tokens": 36_000, "output_tokens": 2_000},
+        "tokens": {"input_tokens": 100_000, "output_tokens": 4_000},
         "usage": dict.fromkeys(("input_tokens", "prompt_tokens"), 40_000)
         | dict.fromkeys(("output_tokens", "completion_tokens"), 2_000),
     }
@@ -364,8 +393,11 @@ def test_calls_that_overrun_are_rows_and_the_vendor_never_bills_more_than_the_bu
     """Every overrun would send forty requests as dear as can be, over a dollar together; a call is granted a quarter of the budget."""
 
     def asking(answer: dict[str, Any], requests: int) -> dict[str, Any]:
-        return {"do": "answer", "answer": answer, "requests": [{"pad": 2_000}] * requests}
+        each = {"pad": 2_000 if requests == 1 else pad}
+        return {"do": "answer", "answer": answer, "requests": [each] * requests}
 
+    # Codex's model is cheaper, and it has the turns of its role: so that money ends first, its requests are larger
+    pad, output = (20_000, 8_000) if backend == "codex-cli" else (2_000, 2_000)
     lost = {"idea": asking(idea("Lost"), 40), "trains": False}
     script = [
         lost,
@@ -373,7 +405,7 @@ def test_calls_that_overrun_are_rows_and_the_vendor_never_bills_more_than_the_bu
         {"idea": asking(idea("No words"), 1), "code": asking(code(6), 1), "words": asking(WORDS, 40)},
         *[lost] * 9,
     ]
-    with serving([{"do": "answer", "input": "most", "output": 2_000}]) as vendor:
+    with serving([{"do": "answer", "input": "most", "output": output}]) as vendor:
         world.environ |= {"ANTHROPIC_BASE_URL": vendor.url, "OPENAI_BASE_URL": f"{vendor.url}/v1"}
         done = world.play(backend, script, "--budget-usd", "1.00")
     rows = check_whole(done, len(done.rows))

@@ -17,8 +17,8 @@ class Request:
     """One call. system: the role's prompt. prompt: the context and, in a repair, what was wrong. schema: of the answer.
 
     tools: what the role may use, in Claude Code's names; HTTP backends give none. folder: where a CLI works and reads.
-    number: which call of its role in this run, from 0. budget: billionths of a dollar that were set aside for it. prices: of
-    a call under a cap, None where there is no cap.
+    number: which call of its role in this run, from 0. budget: billionths of a dollar that were set aside for it. capped:
+    whether it may cost no more than that. prices: to count by; None where nothing is counted.
     """
 
     role: str
@@ -33,6 +33,7 @@ class Request:
     deadline_s: float
     folder: Path
     budget: int = 0
+    capped: bool = False
     prices: Prices | None = None
 
     @property

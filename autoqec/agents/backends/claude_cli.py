@@ -1,12 +1,14 @@
 """`claude -p`: Claude Code as a subprocess, one question and one JSON object as the answer.
 
-It is told a limit in dollars and stops after the turn that passes it. Under a cap, with an API key, its requests go through a
-gateway that lets none of them pass the reservation; on a subscription no token is billed, and what it reports is counted.
+No settings file configures it, neither the user's nor one of the branch: hooks, rules, instructions and servers of such files
+do not exist for it. With an API key its requests go through a gateway that counts them and, under a cap, lets none of them
+pass the reservation; on a subscription no token is billed, and what it reports is counted.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any, ClassVar
@@ -14,7 +16,8 @@ from typing import Any, ClassVar
 from autoqec.agents.accounting import Caps
 from autoqec.agents.backends.anthropic import usage_of
 from autoqec.agents.backends.base import Reply, Request, WorstCase
-from autoqec.agents.backends.cli import cli_environment, complaint, find_program, past_proxies, run_program
+from autoqec.agents.backends.cli import cli_environment, find_program, past_proxies, run_program
+from autoqec.agents.backends.complaints import complaint
 from autoqec.agents.backends.gateway import Line
 from autoqec.agents.backends.vendors import ANTHROPIC
 from autoqec.agents.failures import Kind, RoleFailure
@@ -26,6 +29,17 @@ LOGIN_VARIABLES = (
     "CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX", "AWS_PROFILE", "AWS_REGION", "CLOUD_ML_REGION",
     "ANTHROPIC_VERTEX_PROJECT_ID",
 )  # fmt: skip
+
+DEFAULT_MODEL = "claude-sonnet-5-5"
+_ALIAS = re.compile(r"(fable|opus|sonnet|haiku)(\[1m\])?")
+_QUIET = {"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_AUTOUPDATER": "1"}
+"""No request that does not serve the answer."""
+_ONCE = {
+    "CLAUDE_CODE_MAX_RETRIES": "1",
+    "CLAUDE_CODE_DISABLE_NONSTREAMING_FALLBACK": "1",
+    "CLAUDE_CODE_DISABLE_REFUSAL_RETRY": "1",
+}
+"""What it tries again is paid for again, and takes of the time in which others could be asked."""
 
 _TOLD_SHARE = Decimal("0.8")
 """Of the reservation, the program is told this share: it stops after the turn that passes its limit, not before."""
@@ -43,7 +57,8 @@ class ClaudeCli:
     edits_files: ClassVar[bool] = True
 
     def __init__(self, model: str | None, environ: Mapping[str, str]) -> None:
-        self.model = model
+        self._cloud = _is_cloud(environ)  # clouds have names of their own for models
+        self.model: str | None = model or (None if self._cloud else DEFAULT_MODEL)
         self._program = find_program(
             "claude",
             environ,
@@ -51,12 +66,14 @@ class ClaudeCli:
             install="install Claude Code (npm install -g @anthropic-ai/claude-code)",
         )
         self._environment = cli_environment(environ, LOGIN_VARIABLES)
-        key = _key_variable(environ)
+        key = None if self._cloud else _key_variable(environ)
         self._line = None if key is None else Line(ANTHROPIC, key, environ.get(ANTHROPIC.variable))
 
     def worst_case(self, request: Request, prices: Prices, caps: Caps) -> WorstCase:
-        if caps.is_set and self._line is not None:
+        if self._line is not None:
             self._line.check()
+        if not self._cloud and not _ALIAS.fullmatch(self.model or ""):
+            prices.know(self.model)
         return WorstCase(nano_of(caps.call), min(_LEAST, nano_of(caps.call)))
 
     def call(self, request: Request) -> Reply:
@@ -71,7 +88,9 @@ class ClaudeCli:
         with scratch_folder("role") as folder:
             prompt = folder / "prompt.md"
             prompt.write_text(request.prompt)
-            ended = run_program(self.command(request), request, environment, prompt)
+            limits = {"CLAUDE_CODE_MAX_OUTPUT_TOKENS": str(request.max_output_tokens)}
+            told = {**environment, **_QUIET, **_ONCE, **limits}
+            ended = run_program(self.command(request), request, told, prompt)
         result = _result(ended.stdout)
         if result is None:
             text = (ended.stderr or ended.stdout).decode(errors="replace")
@@ -100,7 +119,8 @@ class ClaudeCli:
             "--permission-mode",
             "dontAsk",
         ]
-        command += ["--no-session-persistence", "--strict-mcp-config", "--system-prompt", request.system]
+        command += ["--setting-sources", "", "--strict-mcp-config", "--disable-slash-commands"]
+        command += ["--no-session-persistence", "--system-prompt", request.system]
         return command + (["--model", self.model] if self.model is not None else [])
 
 
@@ -109,11 +129,14 @@ _YES = ("1", "true", "yes", "on")
 _LOGIN = "run claude once and log in, or set ANTHROPIC_API_KEY"
 
 
-def _key_variable(environ: Mapping[str, str]) -> str | None:
-    """The variable whose key Claude Code is billed by; a cloud's login comes before any."""
+def _is_cloud(environ: Mapping[str, str]) -> bool:
+    """Whether a cloud's login is used; it comes before any key."""
     clouds = (environ.get(name, "") for name in ("CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX"))
-    if any(value.strip().lower() in _YES for value in clouds):
-        return None
+    return any(value.strip().lower() in _YES for value in clouds)
+
+
+def _key_variable(environ: Mapping[str, str]) -> str | None:
+    """The variable whose key Claude Code is billed by."""
     names = ("ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_API_KEY")
     return next((name for name in names if environ.get(name, "").strip()), None)
 
@@ -149,9 +172,17 @@ def _reply(result: dict[str, Any]) -> Reply:
             cost=nano,
             charged=nano is None,
         )
+    if result.get("stop_reason") == "refusal":
+        raise RoleFailure("refusal", f"claude: {text or 'the model declines'}"[:400], usage=usage, cost=nano)
     if result.get("is_error") or subtype != "success":
-        errors = result.get("errors") or text or subtype
-        failure = complaint(str(errors), program="claude", login=_LOGIN, charged=nano is None)
+        errors, status = result.get("errors") or text or subtype, result.get("api_error_status")
+        failure = complaint(
+            str(errors),
+            program="claude",
+            login=_LOGIN,
+            status=status if isinstance(status, int) else None,
+            charged=nano is None,
+        )
         failure.usage, failure.cost = usage, nano
         raise failure
     structured = result.get("structured_output")
@@ -160,5 +191,5 @@ def _reply(result: dict[str, Any]) -> Reply:
         usage=usage,
         cost=nano,
         model=next(iter(result.get("modelUsage") or {}), None),
-        ended={"refusal": "refusal", "max_tokens": "truncated"}.get(str(result.get("stop_reason"))),
+        ended="truncated" if result.get("stop_reason") == "max_tokens" else None,
     )

@@ -1,38 +1,61 @@
 """`codex exec`: Codex as a subprocess; events as JSON lines, the answer in a file.
 
-Codex has no list of tools per call. Its sandbox decides what a role may write, and its shell, which could do everything
-else, is switched off: the Coder edits through patches inside its folder, the other roles have what their context says.
+Codex has no list of tools per call. Its sandbox decides what a role may write, and everything that could do more than edit by
+patches is switched off: the Coder edits inside its folder, the other roles have what their context says. It works in a home of
+its own, so that no settings, instructions or skills of the user or of the branch reach it.
 
-Codex counts tokens when a turn is over and stops for no sum of money. Under a cap, with an API key, its requests go through a
-gateway that does; on a subscription no token is billed, and what it reports is counted at list prices.
+Codex counts tokens when a turn is over and stops neither for a sum of money nor after a number of turns. With an API key its
+requests go through a gateway that does; on a subscription no token is billed, and what it reports is counted at list prices.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar
 
 from autoqec.agents.accounting import Caps
 from autoqec.agents.backends.base import Reply, Request, WorstCase
-from autoqec.agents.backends.cli import cli_environment, complaint, find_program, past_proxies, run_program
+from autoqec.agents.backends.cli import cli_environment, find_program, past_proxies, run_program
+from autoqec.agents.backends.complaints import complaint
 from autoqec.agents.backends.gateway import Line
 from autoqec.agents.backends.vendors import OPENAI
 from autoqec.agents.failures import RoleFailure
 from autoqec.agents.prices import Prices, Usage, nano_of
+from autoqec.errors import InputError
+from autoqec.io.processes import run
 from autoqec.io.scratch import scratch_folder
 
 LOGIN_VARIABLES = ("OPENAI_API_KEY", "CODEX_API_KEY", "CODEX_HOME", "OPENAI_BASE_URL")
+DEFAULT_MODEL = "gpt-6.1-terra"
 
+_OFF = (
+    "shell_tool", "unified_exec", "view_image", "image_generation", "goals", "hooks", "plugins", "apps", "memories",
+    "tool_suggest", "skill_search", "sleep_tool", "browser_use", "computer_use", "unbounded_connection_retries",
+)  # fmt: skip
 _CLOSED = (
-    "features.shell_tool=false",
-    "features.unified_exec=false",
+    *(f"features.{name}=false" for name in _OFF),
+    "agents.enabled=false",
+    "tools.experimental_request_user_input.enabled=false",
     'web_search="disabled"',
-    "project_doc_max_bytes=0",
     'approval_policy="never"',
+    "sandbox_workspace_write.exclude_slash_tmp=true",
+    "sandbox_workspace_write.exclude_tmpdir_env_var=true",
+    "project_doc_max_bytes=0",
+    "skills.include_instructions=false",
+    "skills.bundled.enabled=false",
+    "include_permissions_instructions=false",
+    "include_collaboration_mode_instructions=false",
+    "include_apps_instructions=false",
+    "include_environment_context=false",
+    "check_for_update_on_startup=false",
+    "analytics.enabled=false",
 )
+"""What is left are patches inside the folder, and prompts of a quarter of the usual size."""
 _LEAST = nano_of("0.05")
+_LIST_S = 60.0
 
 
 class CodexCli:
@@ -40,24 +63,35 @@ class CodexCli:
     edits_files: ClassVar[bool] = True
 
     def __init__(self, model: str | None, environ: Mapping[str, str]) -> None:
-        self.model = model
+        self.model: str | None = model or DEFAULT_MODEL
         self._program = find_program(
             "codex", environ, variable=self.name, install="install Codex (npm install -g @openai/codex)"
         )
         self._environment = cli_environment(environ, LOGIN_VARIABLES)
-        key = _key_variable(environ)
+        self._stored = _stored_login(environ)
+        key = _key_variable(environ, self._stored)
         self._line = None if key is None else Line(OPENAI, key, environ.get(OPENAI.variable))
+        self._check_model()
+
+    def _check_model(self) -> None:
+        """A model that Codex does not know has no tool to edit with."""
+        listed = _models(self._program, tuple(sorted(self._environment.items())))
+        if listed and self.model not in listed:
+            raise InputError(
+                f"Codex does not know the model {self.model!r}",
+                where="AUTOQEC_<ROLE>_MODEL",
+                hint=f"it knows {', '.join(listed)}; for models of other servers use the backend openai",
+            )
 
     def worst_case(self, request: Request, prices: Prices, caps: Caps) -> WorstCase:
         """Codex counts tokens, not dollars: without a price no cap can be kept."""
         whole = nano_of(caps.call)
-        if not caps.is_set:
-            return WorstCase(whole, whole)
-        prices.need(self.model)
+        if caps.is_set:
+            prices.need(self.model)
         if self._line is None:
             return WorstCase(whole, whole)
         self._line.check()
-        return WorstCase(whole, min(_LEAST, whole))
+        return WorstCase(whole, min(_LEAST, whole) if caps.is_set else whole)
 
     def call(self, request: Request) -> Reply:
         if self._line is None or request.prices is None:
@@ -67,14 +101,28 @@ class CodexCli:
             request,
             request.prices,
             lambda url: self._ask(request, _provider(url, key), past_proxies(self._environment)),
+            turns=request.max_turns,
         )
 
     def _ask(self, request: Request, settings: Sequence[str], environment: Mapping[str, str]) -> Reply:
         with scratch_folder("role") as folder:
-            prompt, schema, answer = folder / "prompt.md", folder / "schema.json", folder / "answer.txt"
-            prompt.write_text(f"{request.system}\n\n{request.prompt}")
-            schema.write_text(json.dumps(request.schema))
-            ended = run_program(self.command(request, schema, answer, settings), request, environment, prompt)
+            home, temporary = folder / "home", folder / "tmp"
+            home.mkdir()
+            temporary.mkdir()
+            if self._line is None and self._stored is not None:
+                (home / self._stored.name).symlink_to(self._stored)  # Codex renews a login in place
+            files = {
+                "prompt.md": request.prompt,
+                "schema.json": json.dumps(request.schema),
+                "role.md": request.system,
+            }
+            for name, text in files.items():
+                (folder / name).write_text(text)
+            command = self.command(request, folder, settings)
+            # Its sandbox needs helpers, which it makes in a home outside the temporary folder only.
+            told = {**environment, "CODEX_HOME": str(home), "TMPDIR": str(temporary)}
+            ended = run_program(command, request, told, folder / "prompt.md")
+            answer = folder / "answer.txt"
             reply = answer.read_text(errors="replace") if answer.is_file() else ""
         events = list(_events(ended.stdout))
         usage = _usage(events)
@@ -82,31 +130,47 @@ class CodexCli:
             raise _failure(events, ended.code, ended.stderr.decode(errors="replace"), reply, usage)
         return Reply(text=reply or _last_message(events), usage=usage, model=self.model)
 
-    def command(
-        self, request: Request, schema: Path, answer: Path, settings: Sequence[str] = ()
-    ) -> list[str]:
+    def command(self, request: Request, folder: Path, settings: Sequence[str] = ()) -> list[str]:
+        """folder: holds the schema and the role's prompt, and gets the answer."""
         sandbox = "workspace-write" if request.may_write else "read-only"
-        command = [self._program, "exec", "--json", "--output-schema", str(schema), "-o", str(answer)]
-        command += ["--ephemeral", "--ignore-user-config", "--skip-git-repo-check"]
-        command += ["-s", sandbox, "-C", str(request.folder)]
-        command += [part for setting in (*_CLOSED, *settings) for part in ("-c", setting)]
-        return command + (["-m", self.model] if self.model is not None else []) + ["-"]
+        command = [self._program, "exec", "--json", "--output-schema", str(folder / "schema.json")]
+        command += ["-o", str(folder / "answer.txt"), "--ephemeral", "--ignore-user-config", "--ignore-rules"]
+        command += ["--skip-git-repo-check", "-s", sandbox, "-C", str(request.folder)]
+        role = f"model_instructions_file={json.dumps(str(folder / 'role.md'))}"
+        command += [part for setting in (*_CLOSED, role, *settings) for part in ("-c", setting)]
+        return [*command, "-m", str(self.model), "-"]
 
 
-def _key_variable(environ: Mapping[str, str]) -> str | None:
+@cache
+def _models(program: str, environment: tuple[tuple[str, str], ...]) -> tuple[str, ...]:
+    """The models that this version knows; none if it is one that cannot say so."""
+    with scratch_folder("role") as home:
+        told = {**dict(environment), "CODEX_HOME": str(home)}
+        command = [program, "debug", "models", "--bundled"]
+        ended = run(command, cwd=home, environment=told, deadline_s=_LIST_S)
+    try:
+        return tuple(str(each["slug"]) for each in json.loads(ended.stdout)["models"])
+    except (ValueError, LookupError, TypeError):
+        return ()
+
+
+def _stored_login(environ: Mapping[str, str]) -> Path | None:
+    home = environ.get("CODEX_HOME") or f"{environ.get('HOME', '')}/.codex"
+    file = Path(home).absolute() / "auth.json"
+    return file if file.exists() else None
+
+
+def _key_variable(environ: Mapping[str, str], stored: Path | None) -> str | None:
     """The variable whose key Codex is billed by. A login that it has stored comes before OPENAI_API_KEY."""
     if environ.get("CODEX_API_KEY", "").strip():
         return "CODEX_API_KEY"
-    home = environ.get("CODEX_HOME") or f"{environ.get('HOME', '')}/.codex"
-    if environ.get("OPENAI_API_KEY", "").strip() and not (Path(home) / "auth.json").exists():
-        return "OPENAI_API_KEY"
-    return None
+    return "OPENAI_API_KEY" if environ.get("OPENAI_API_KEY", "").strip() and stored is None else None
 
 
 def _provider(url: str, key_variable: str) -> list[str]:
     """Settings that send Codex to an address. Whatever it tries again is paid for again, so it does not try often."""
     facts = f'name="AutoQEC", base_url="{url}", env_key="{key_variable}", wire_api="responses"'
-    retries = "request_max_retries=2, stream_max_retries=1"
+    retries = "request_max_retries=1, stream_max_retries=1"
     return ['model_provider="autoqec"', f"model_providers.autoqec={{{facts}, {retries}}}"]
 
 
@@ -122,14 +186,13 @@ def _events(stdout: bytes) -> Iterator[dict[str, Any]]:
 
 
 def _usage(events: list[dict[str, Any]]) -> Usage | None:
-    """Codex counts cached tokens among its input tokens."""
+    """Codex counts tokens that are read from a cache or written to one among its input tokens."""
     found = [event["usage"] for event in events if isinstance(event.get("usage"), dict)]
     if not found:
         return None
-    cached = sum(int(usage.get("cached_input_tokens") or 0) for usage in found)
-    whole = sum(int(usage.get("input_tokens") or 0) for usage in found)
-    output = sum(int(usage.get("output_tokens") or 0) for usage in found)
-    return Usage(input=max(0, whole - cached), cache_read=cached, output=output)
+    names = ("input_tokens", "cached_input_tokens", "cache_write_input_tokens", "output_tokens")
+    whole, read, written, output = (sum(int(usage.get(name) or 0) for usage in found) for name in names)
+    return Usage(max(0, whole - read - written), read, written, output)
 
 
 def _last_message(events: list[dict[str, Any]]) -> str:

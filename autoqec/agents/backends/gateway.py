@@ -1,4 +1,4 @@
-"""An HTTP server on loopback between a command line program and its vendor, for the time of one call under a cap.
+"""An HTTP server on loopback between a command line program and its vendor, for the time of one call that a key pays for.
 
 The program is pointed at it and sends its own key through it. What makes the model answer passes the meter; what is known to
 be free passes; nothing else does. A secret in the path keeps other processes of this machine out.
@@ -54,23 +54,50 @@ class Line:
         vendor = self.vendor
         return address(self.base or vendor.base, variable=vendor.variable, key_variable=self.key_variable)
 
-    def metered(self, request: Request, prices: Prices, ask: Callable[[str], Reply]) -> Reply:
+    def metered(
+        self, request: Request, prices: Prices, ask: Callable[[str], Reply], *, turns: int | None = None
+    ) -> Reply:
         """What `ask` replies, given the address of a gateway; it costs what the meter counted.
 
         If no request came by, the program went its own way, and what it says itself is all there is to go by.
         """
-        meter = Meter(self.vendor, prices, budget=request.budget, output_tokens=request.max_output_tokens)
+        budget = request.budget if request.capped else None
+        meter = Meter(
+            self.vendor, prices, budget=budget, output_tokens=request.max_output_tokens, turns=turns
+        )
         try:
             with open_gateway(meter, self.check(), deadline_s=request.deadline_s) as url:
-                reply = ask(url)
+                reply = self._named(ask, url)
         except RoleFailure as failure:
             if not meter.seen:
                 raise
-            if meter.refused is not None and failure.kind != "deadline":
-                failure = RoleFailure("budget", meter.refused, reply=failure.reply)
+            failure = _explained(failure, meter)
             failure.usage, failure.cost = meter.usage, meter.cost
             raise failure from None
-        return replace(reply, usage=meter.usage, cost=meter.cost) if meter.seen else reply
+        if not meter.seen:
+            return reply
+        declined = meter.declined and not reply.text.strip()
+        ended = "refusal" if declined else reply.ended
+        return replace(reply, usage=meter.usage, cost=meter.cost, ended=ended)
+
+    def _named(self, ask: Callable[[str], Reply], url: str) -> Reply:
+        """What `ask` replies. A failure names the vendor's address, and not that of a gateway that is gone."""
+        try:
+            return ask(url)
+        except RoleFailure as failure:
+            failure.what = failure.what.replace(url, self.base or self.vendor.base)
+            raise
+
+
+def _explained(failure: RoleFailure, meter: Meter) -> RoleFailure:
+    """What the gateway knows better than the program that it answered."""
+    if failure.kind == "deadline":
+        return failure
+    if meter.refused is not None:
+        return RoleFailure(meter.refused.kind, str(meter.refused), reply=failure.reply)
+    if meter.lost is not None:
+        return RoleFailure("connection", meter.lost, reply=failure.reply)
+    return failure
 
 
 @contextmanager
@@ -182,7 +209,7 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             request = meter.admit(data)
         except Refused as refusal:
-            raise _Error(400, f"AutoQEC's budget for this call: {refusal}") from refusal
+            raise _Error(400, f"AutoQEC's limits for this call: {refusal}") from refusal
         try:
             return self._forward(path + query, request.data, request)
         finally:
@@ -206,20 +233,26 @@ class _Handler(BaseHTTPRequestHandler):
             except (OSError, http.client.HTTPException) as error:
                 if request is not None:
                     meter.release(request)
-                raise _Error(502, f"{url.netloc}: {error or type(error).__name__}") from error
+                raise self._lost(error) from error
             connection.sock.settimeout(self.server.deadline_s)
             try:
                 headers = _kept(self.headers, _NOT_FORWARDED)
                 connection.request(self.command, f"{url.path}{path}", body=data or None, headers=headers)
                 response = connection.getresponse()
             except (OSError, http.client.HTTPException) as error:
-                raise _Error(502, f"{url.netloc}: {error or type(error).__name__}") from error
+                raise self._lost(error) from error
+            meter.lost = None
             if request is not None and response.status >= 300 and response.status not in _UNKNOWING:
                 meter.release(request)  # an error status of the vendor is not charged
             if 300 <= response.status < 400:
                 raise _Error(502, f"{url.netloc} sends elsewhere, and a key does not follow")
             with contextlib.suppress(http.client.HTTPException):  # the program sees the break as it is
                 self._relay(response, request)
+
+    def _lost(self, error: Exception) -> _Error:
+        what = f"{self.server.upstream.netloc}: {error or type(error).__name__}"
+        self.server.meter.lost = f"{self.server.meter.vendor.name} at {what}"
+        return _Error(502, what)
 
     def _relay(self, response: http.client.HTTPResponse, request: Admitted | None) -> None:
         """Byte for byte as it comes. What it cost is known before the program has all of it."""
@@ -237,8 +270,10 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(data if whole is not None else b"%x\r\n%b\r\n" % (len(data), data))
         if response.length:
             raise http.client.IncompleteRead(b"", response.length)
-        if request is not None and (usage := reader.end()) is not None:
-            meter.charge(request, usage)
+        if request is not None:
+            if (usage := reader.end()) is not None:
+                meter.charge(request, usage)
+            meter.declined = reader.declined
         if whole is None:
             self.wfile.write(b"0\r\n\r\n")
 

@@ -18,7 +18,8 @@ from typing import Any
 from urllib.parse import SplitResult, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
-from autoqec.agents.failures import Kind, RoleFailure
+from autoqec.agents.backends.complaints import hint_for, kind_of
+from autoqec.agents.failures import RoleFailure
 from autoqec.errors import InputError
 
 _LARGEST = 8 << 20
@@ -110,11 +111,9 @@ class Endpoint:
 
     def _refusal(self, status: int, headers: Mapping[str, str], content: bytes) -> RoleFailure:
         text = f"{self.vendor} answers {status}: {_error_text(content)}"
-        if status in (401, 403):
-            return RoleFailure("login", text, hint=f"check {self.key_variable}")
-        kinds: dict[int, Kind] = {408: "overloaded", 409: "overloaded", 429: "rate_limit"}
-        kind: Kind = kinds.get(status, "overloaded" if status >= 500 else "request")
-        return RoleFailure(kind, text, retry_after_s=_retry_after(headers))
+        kind = kind_of(text, status)
+        hint = hint_for(kind, f"check {self.key_variable}")
+        return RoleFailure(kind, text, hint=hint, retry_after_s=_retry_after(headers))
 
 
 def address(base: str, *, variable: str, key_variable: str | None) -> SplitResult:

@@ -14,6 +14,7 @@ _LEAST_TOKENS = 1_000
 """Of output: an answer that is cut off below this is of no use."""
 _LEAST_THOUGHT = 1_024
 """Of thinking with a budget: the vendor's own minimum."""
+_FREE = Price(input=0.0, output=0.0)
 _LONGEST = 200_000
 """Bytes, so tokens at most: no vendor's dearer prices for long prompts begin below."""
 
@@ -29,21 +30,36 @@ class Admitted:
 
 
 class Meter:
-    """The money of one call, in billionths of a dollar; any number of threads. output_tokens: for a request that names no limit.
+    """The money of one call, in billionths of a dollar; any number of threads.
 
-    seen: whether any request came by. refused: why the last request was refused, if it was.
+    budget: None without a cap; then requests are counted, and none is refused for its cost. output_tokens: for a request that
+    names no limit. turns: how many answers the model may give, if the program has no limit of its own.
+
+    seen: whether any request came by. refused: why the last request was refused, if it was. lost: why the vendor could not be
+    reached the last time, if it could not. declined: whether the model refused to answer.
     """
 
-    def __init__(self, vendor: Vendor, prices: Prices, *, budget: int, output_tokens: int) -> None:
+    def __init__(
+        self,
+        vendor: Vendor,
+        prices: Prices,
+        *,
+        budget: int | None,
+        output_tokens: int,
+        turns: int | None = None,
+    ) -> None:
         self.vendor = vendor
         self._prices = prices
         self._rest = budget
         self._output_tokens = output_tokens
+        self._turns = turns
+        self._answers = 0
         self._changed = threading.Condition()
         self._in_flight = self._spent = 0
         self.usage = Usage()
-        self.seen = False
-        self.refused: str | None = None
+        self.seen = self.declined = False
+        self.refused: Refused | None = None
+        self.lost: str | None = None
 
     @property
     def cost(self) -> int:
@@ -59,14 +75,31 @@ class Meter:
         """
         self.seen = True
         try:
-            admitted = self._admit(content)
+            if self._turns is not None and self._answers >= self._turns:
+                raise Refused(f"its {self._turns} turns are used up", "turns")
+            admitted = self._counted(content) if self._rest is None else self._admit(content, self._rest)
         except Refused as refusal:
-            self.refused = str(refusal)
+            self.refused = refusal
             raise
         self.refused = None
         return admitted
 
-    def _admit(self, content: bytes) -> Admitted:
+    def _counted(self, content: bytes) -> Admitted:
+        """Without a cap: plain where it can be, and at no price where none is known."""
+        try:
+            body = self.vendor.at_list_prices(content)
+        except Refused:
+            return Admitted(content, _FREE, 0)
+        price = self._prices.find(body["model"]) or _FREE
+        limit = body.get(self.vendor.limit)
+        tokens = limit if isinstance(limit, int) and limit > 0 else self._output_tokens
+        data = _dumps(self._limited(body, tokens))
+        nano = price.most(len(data), tokens)
+        with self._changed:
+            self._in_flight += nano
+        return Admitted(data, price, nano)
+
+    def _admit(self, content: bytes, budget: int) -> Admitted:
         body = self.vendor.at_list_prices(content)
         price = self._prices.find(body["model"])
         if price is None:
@@ -82,7 +115,7 @@ class Meter:
         fixed, each = price.most(size, 0), Decimal(str(price.output)) * 1000
         with self._changed:
             while True:
-                rest = self._rest - self._in_flight
+                rest = budget - self._spent - self._in_flight
                 tokens = min(wanted, int((rest - fixed) // each)) if each else wanted
                 if tokens >= least and fixed <= rest:
                     break
@@ -109,8 +142,9 @@ class Meter:
             if request.open:
                 cost = request.nano if usage is None else request.price.cost(usage)
                 self._close(request)
-                self._spent, self._rest = self._spent + cost, self._rest - cost
+                self._spent += cost
                 self.usage += usage or Usage()
+                self._answers += usage is not None
 
     def release(self, request: Admitted) -> None:
         """It was not charged."""
@@ -132,6 +166,7 @@ class Reader:
         self._streamed = streamed
         self._rest = b""
         self._seen: Json = {}
+        self.declined = False
 
     def feed(self, data: bytes) -> Usage | None:
         """The usage, once it is there to be read."""
@@ -149,7 +184,9 @@ class Reader:
         if b'"usage"' not in text:
             return None
         try:
-            usage = self._vendor.usage(json.loads(text.strip().removeprefix(b"data:")), self._seen)
+            event = json.loads(text.strip().removeprefix(b"data:"))
+            self.declined = self.declined or self._vendor.declined(event)
+            usage = self._vendor.usage(event, self._seen)
         except (ArithmeticError, ValueError, TypeError, LookupError, AttributeError):
             return None
         return usage if usage is not None and min(astuple(usage)) >= 0 else None

@@ -14,13 +14,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from autoqec.agents.backends import anthropic, openai
+from autoqec.agents.failures import Kind
 from autoqec.agents.prices import Usage
 
 Json = dict[str, Any]
 
 
 class Refused(Exception):
-    """A request that cannot be paid for with certainty."""
+    """A request that does not go out: it cannot be paid for with certainty, or the call has had its turns."""
+
+    def __init__(self, what: str, kind: Kind = "budget") -> None:
+        super().__init__(what)
+        self.kind = kind
 
 
 @dataclass(frozen=True)
@@ -29,7 +34,8 @@ class Vendor:
 
     asks: the path that makes the model answer; free: what costs nothing, as "METHOD path"; both below the API's address.
     plain: fields with the values of list prices. foreign: fields that cost what the body does not show. by_reference: types of
-    blocks whose tokens are not in the body. own_tool: types of tools that the program runs and describes itself.
+    blocks whose tokens are not in the body. own_tool: types of tools that the program runs and describes itself. declined:
+    whether an event says that the model refuses to answer.
     """
 
     name: str
@@ -43,6 +49,7 @@ class Vendor:
     by_reference: re.Pattern[str]
     own_tool: re.Pattern[str]
     usage: Callable[[Json, Json], Usage | None]
+    declined: Callable[[Json], bool]
     error: Callable[[str], Json]
 
     def at_list_prices(self, content: bytes) -> Json:
@@ -104,6 +111,12 @@ def _openai_usage(event: Json, _: Json) -> Usage | None:
     return Usage(max(0, int(data["input_tokens"]) - read - written), read, written, int(data["output_tokens"]))  # fmt: skip
 
 
+def _openai_declined(event: Json) -> bool:
+    """Codex shows an answer that is a refusal as none."""
+    items = (event.get("response") or event).get("output") or []
+    return any(part.get("type") == "refusal" for item in items for part in item.get("content") or [])
+
+
 def _anthropic_usage(event: Json, seen: Json) -> Usage | None:
     """A stream states the input at its start, and at its end the output with the reason why it ended."""
     if event["type"] == "message":
@@ -139,6 +152,7 @@ OPENAI = Vendor(
     ),
     own_tool=re.compile("function|custom|namespace|tool_search"),
     usage=_openai_usage,
+    declined=_openai_declined,
     error=lambda what: {"error": {"message": what, "type": "invalid_request_error", "code": "budget"}},
 )
 ANTHROPIC = Vendor(
@@ -153,5 +167,6 @@ ANTHROPIC = Vendor(
     by_reference=re.compile("image|document|container_upload|tool_reference|compact_.*"),
     own_tool=re.compile("custom"),
     usage=_anthropic_usage,
+    declined=lambda event: (event.get("delta") or event).get("stop_reason") == "refusal",
     error=lambda what: {"type": "error", "error": {"type": "invalid_request_error", "message": what}},
 )

@@ -36,7 +36,7 @@ class Desk:
             "PATH": fake_path(),
             "HOME": str(self.home),
             "AUTOQEC_IDEATOR_BACKEND": f"{program}-cli",
-            "AUTOQEC_IDEATOR_MODEL": "claude-sonnet-5-5" if program == "claude" else "gpt-5.4",
+            "AUTOQEC_IDEATOR_MODEL": "claude-sonnet-5-5" if program == "claude" else "gpt-6.1-terra",
             "ANTHROPIC_API_KEY": f"{KEY}-anthropic",
             "OPENAI_API_KEY": f"{KEY}-openai",
             "GITHUB_TOKEN": "ghp_0123456789abcdef",

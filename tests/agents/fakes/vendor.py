@@ -16,6 +16,8 @@ from fractions import Fraction
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from protocols import anthropic_shape, messages_events, openai_shape, responses_events, role_of, whole_of
+
 from autoqec.agents.prices import Prices
 
 Plan = list[dict[str, Any]] | dict[str, list[dict[str, Any]]]
@@ -39,11 +41,16 @@ class Vendor(ThreadingHTTPServer):
         self._in_flight = Fraction(0)
 
     def next_entry(self, body: dict[str, Any]) -> dict[str, Any]:
-        entries, before = self.plan, len(self.requests)
+        entries, before = self.plan, self.asked
         if isinstance(entries, dict):
-            role = role_of(body)
-            entries, before = entries[role], sum(role_of(sent["body"]) == role for sent in self.requests)
-        return entries[min(before, len(entries) - 1)]
+            role = role_of(body) or "other"
+            entries, before = entries[role], [sent for sent in before if sent["role"] == role]
+        return entries[min(len(before), len(entries) - 1)]
+
+    @property
+    def asked(self) -> list[dict[str, Any]]:
+        """The requests that have a body: those for answers."""
+        return [sent for sent in self.requests if sent["body"] is not None]
 
     @property
     def url(self) -> str:
@@ -92,7 +99,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         with self.server.lock:
-            self.server.requests.append({"path": self.path, "headers": dict(self.headers), "body": None})
+            self.server.requests.append(
+                {"path": self.path, "headers": dict(self.headers), "body": None, "role": None}
+            )
         self._send(200, {"data": []}, {})
 
     def do_POST(self) -> None:
@@ -101,7 +110,8 @@ class _Handler(BaseHTTPRequestHandler):
         path = self.path.partition("?")[0]
         with self.server.lock:
             entry = self.server.next_entry(body)
-            self.server.requests.append({"path": self.path, "headers": dict(self.headers), "body": body})
+            sent = {"path": self.path, "headers": dict(self.headers), "body": body, "size": len(data)}
+            self.server.requests.append({**sent, "role": role_of(body) or "other"})
         if entry["do"] == "status":
             return self._send(
                 entry["status"],
@@ -139,9 +149,8 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(self, body: dict[str, Any], entry: dict[str, Any], tokens: dict[str, int]) -> None:
         """As a stream in chunks, or whole. A stream that is to `break` ends after its first half."""
         truncated = tokens["output"] < entry.get("output", 300)
-        events = (responses_events if self.path.startswith("/v1/responses") else messages_events)(
-            body["model"], tokens, truncated
-        )
+        make = responses_events if self.path.startswith("/v1/responses") else messages_events
+        events = make(body, entry, tokens, truncated)
         if not body.get("stream"):
             return self._send(200, whole_of(events), {})
         self.send_response(200)
@@ -175,81 +184,3 @@ class _Handler(BaseHTTPRequestHandler):
         }.items():
             self.send_header(name, value)
         self.end_headers()
-
-
-def role_of(body: dict[str, Any]) -> str:
-    """Whose system prompt a request has."""
-    system = body.get("system") or body["messages"][0]["content"]
-    return next(role for role in ("ideator", "coder", "analyst") if f"You are the {role.title()}" in system)
-
-
-def responses_events(model: str, tokens: dict[str, int], truncated: bool) -> list[dict[str, Any]]:
-    usage = {
-        "input_tokens": tokens["plain"] + tokens["written"],
-        "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": tokens["written"]},
-        "output_tokens": tokens["output"],
-        "output_tokens_details": {"reasoning_tokens": 0},
-        "total_tokens": sum(tokens.values()),
-    }
-    begun = {"id": "resp_1", "object": "response", "model": model, "usage": None}
-    status = "incomplete" if truncated else "completed"
-    return [
-        {"type": "response.created", "response": begun},
-        {"type": "response.output_text.delta", "delta": 'so "usage" is'},
-        {"type": "response.output_item.done", "item": {"type": "message", "role": "assistant"}},
-        {"type": f"response.{status}", "response": {**begun, "status": status, "usage": usage}},
-    ]
-
-
-def messages_events(model: str, tokens: dict[str, int], truncated: bool) -> list[dict[str, Any]]:
-    read = {"input_tokens": tokens["plain"], "cache_creation_input_tokens": tokens["written"]}
-    message = {"id": "msg_1", "type": "message", "role": "assistant", "model": model, "content": []}
-    stop = {"stop_reason": "max_tokens" if truncated else "end_turn"}
-    return [
-        {"type": "message_start", "message": {**message, "usage": {**read, "output_tokens": 1}}},
-        {"type": "content_block_delta", "delta": {"type": "text_delta", "text": 'so "usage" is'}},
-        {"type": "message_delta", "delta": stop, "usage": {"output_tokens": tokens["output"]}},
-        {"type": "message_stop"},
-    ]
-
-
-def whole_of(events: list[dict[str, Any]]) -> dict[str, Any]:
-    """The answer of a request that does not stream."""
-    if "response" in events[-1]:
-        return events[-1]["response"]
-    started, *_, ended, _ = events
-    return {**started["message"], "usage": {**started["message"]["usage"], **ended["usage"]}}
-
-
-def anthropic_shape(model: str, entry: dict[str, Any]) -> dict[str, Any]:
-    text = entry["text"] if "text" in entry else json.dumps(entry.get("answer"))
-    stop = {"refusal": "refusal", "truncated": "max_tokens"}.get(entry["do"], "end_turn")
-    return {
-        "id": "msg_01",
-        "type": "message",
-        "role": "assistant",
-        "model": model,
-        "content": [{"type": "thinking", "thinking": "..."}, {"type": "text", "text": text}],
-        "stop_reason": stop,
-        "usage": entry.get("usage", {"input_tokens": 4000, "output_tokens": 300}),
-    }
-
-
-def openai_shape(model: str, entry: dict[str, Any]) -> dict[str, Any]:
-    text = entry["text"] if "text" in entry else json.dumps(entry.get("answer"))
-    message: dict[str, Any] = {"role": "assistant", "content": text, "refusal": None}
-    if entry["do"] == "refusal":
-        message = {"role": "assistant", "content": None, "refusal": "I cannot do that."}
-    finish = {"truncated": "length"}.get(entry["do"], "stop")
-    usage = {
-        "prompt_tokens": 4000,
-        "completion_tokens": 300,
-        "prompt_tokens_details": {"cached_tokens": 1000},
-    }
-    return {
-        "id": "chatcmpl-1",
-        "object": "chat.completion",
-        "model": model,
-        "choices": [{"index": 0, "message": message, "finish_reason": finish}],
-        "usage": entry.get("usage", usage),
-    }
