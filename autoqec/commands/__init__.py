@@ -43,6 +43,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "Runs": {
         "runs": ("runs", "List the runs of this folder."),
+        "plot": ("plot", "Draw a figure of runs for a paper."),
         "pareto": ("pareto", "Show the Pareto fronts of runs."),
         "review": ("review", "Look back on a run: what it tried, gained and spent."),
         "diagnose": ("diagnose", "Find why a round, or the rounds of a run, went wrong."),
