@@ -95,7 +95,8 @@ def picture(view: RunView) -> Group:
             parts.append(Text(f"  {one['last']}  {spark([loss for _, loss in one['loss']])}"))
     if now["log"]:
         parts.append(Rule("end of the log", align="left"))
-        parts += [Text(line, overflow="ellipsis", no_wrap=True) for line in now["log"].splitlines()[-6:]]
+        told = [line for line in now["log"].splitlines() if line.strip()]
+        parts += [Text(line, overflow="ellipsis", no_wrap=True) for line in told[-6:]]
     return Group(*parts)
 
 
@@ -119,15 +120,11 @@ def _rounds(view: RunView) -> Any:
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
-    for name, justify in (
-        ("round", "right"),
-        ("verdict", "left"),
-        ("gain", "right"),
-        ("FLOPs", "right"),
-        ("hypothesis", "left"),
-    ):
-        table.add_column(name, justify=justify, no_wrap=True, overflow="ellipsis")  # type: ignore[arg-type]
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, expand=True)
+    for name, width in (("round", 5), ("verdict", 11), ("gain", 9), ("FLOPs", 8)):
+        justify: Any = "left" if name == "verdict" else "right"
+        table.add_column(name, justify=justify, no_wrap=True, overflow="ellipsis", min_width=width)
+    table.add_column("hypothesis", no_wrap=True, overflow="ellipsis", ratio=1)
     members = {row.round for row in view.record.archive.front}
     for one in view.rounds[-_ROUNDS:]:
         gain = "-" if one.delta is None else f"{one.delta:+.2g}"

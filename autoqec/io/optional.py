@@ -14,7 +14,9 @@ _EXTRAS = {
     "onnxscript": "export",
     "pandas": "frames",
     "safetensors": "learn",
+    "starlette": "serve",
     "torch": "learn",
+    "uvicorn": "serve",
 }
 
 

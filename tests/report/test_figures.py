@@ -21,13 +21,12 @@ from autoqec.report.figures.kinds import KINDS
 from autoqec.report.figures.style import log_axis, new_figure
 from autoqec.report.run_view import RunView, changes, view_run
 
+pytestmark = pytest.mark.usefixtures("own_home")
+
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    root = tmp_path_factory.mktemp("figures")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("AUTOQEC_HOME", str(root / "home"))
-        yield make_run_folder(root / "runs" / "look", rounds=8)
+def folder(tmp_path_factory: pytest.TempPathFactory, own_home: None) -> Path:
+    return make_run_folder(tmp_path_factory.mktemp("figures") / "runs" / "look", rounds=8)
 
 
 @pytest.fixture(scope="module")

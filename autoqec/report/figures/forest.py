@@ -109,7 +109,7 @@ def draw(data: FigureTable) -> Any:
     for row in shown:
         n = roles.index(row["role"])
         y = rounds.index((row["run"], row["round"])) + (n - 1) * 0.22
-        bars = (
+        bars: Any = (
             {}
             if row["low"] is None
             else {"xerr": [[row["difference"] - row["low"]], [row["high"] - row["difference"]]]}

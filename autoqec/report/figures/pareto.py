@@ -99,7 +99,7 @@ def draw(data: FigureTable) -> Any:
     for row in points:
         n = runs.index(row["run"])
         label = row["kind"] if len(runs) == 1 else f"{row['run']}: {row['kind']}"
-        bars = (
+        bars: Any = (
             {} if row["low"] is None else {"yerr": [[row["gain"] - row["low"]], [row["high"] - row["gain"]]]}
         )
         axes.errorbar(

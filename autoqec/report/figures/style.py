@@ -67,8 +67,9 @@ def label_points(
 
     Limits of the axes are final by now. taken: further points that are not to be covered. A name that fits nowhere near its point is left out: the table has it.
     """
-    canvas: Any = axes.figure.canvas
-    axes.figure.draw_without_rendering()
+    figure: Any = axes.figure
+    figure.draw_without_rendering()
+    canvas = figure.canvas
     renderer = canvas.get_renderer() if hasattr(canvas, "get_renderer") else None
     points = [axes.transData.transform((x, y)) for _, x, y in labels]
     others = [axes.transData.transform(each) for each in taken]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 Value = str | int | float | bool | None
-Row = Mapping[str, Value]
+Row = Mapping[str, Any]
 _FORMULA = ("=", "+", "-", "@", "\t")
 
 

@@ -80,3 +80,18 @@ function theme() {
 }
 
 const records = (table) => table.rows.map((row) => Object.fromEntries(table.columns.map((column, i) => [column.key, row[i]])));
+
+// Asks for the data anew when the server says that they changed, and whenever it has come back: what happened in between was not told.
+function follow(live, show) {
+  let seen = null;
+  const look = async () => {
+    const answer = await fetch(live.data);
+    if (!answer.ok) return;
+    const text = await answer.text();
+    if (text !== seen) show(text);
+    seen = text;
+  };
+  const events = new EventSource(live.events);
+  events.addEventListener("hello", look);
+  events.addEventListener("changed", look);
+}

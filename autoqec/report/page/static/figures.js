@@ -115,6 +115,7 @@ function drawLoss(points, name) {
 }
 
 function drawLatency(rows, title) {
+  if (new Set(rows.map((row) => row.run)).size > 1) rows = rows.map((row) => ({ ...row, name: row.run + ", " + row.name }));
   const rounds = rows.filter((row) => row.round !== null).slice(-60), shown = [...rounds, ...rows.filter((row) => row.round === null)];
   const made = chart(title, () => 60 + 22 * shown.length, (plot) => {
     const widest = Math.min(Math.max(...shown.map((row) => row.name.length)) * 7 + 14, plot.width * 0.42);
@@ -133,7 +134,25 @@ function drawLatency(rows, title) {
   return [shown.length > 22 ? scroller(title, made) : made, legend([["predecoder and backend", "circle", "c0"], ...slow, ["classical decoder", "star", "cx"]])];
 }
 
-const DRAW = { pareto: drawPareto, forest: drawForest, ler: drawLer, hypervolume: drawHypervolume, latency: drawLatency };
+function drawLambda(rows, title) {
+  const names = [...new Set(rows.map((row) => row.decoder))], steps = [...new Set(rows.map((row) => row.from_distance + " to " + row.to_distance))];
+  const made = chart(title, (width) => Math.min(360, width * 0.75), (plot) => {
+    plot.edges = [62, plot.width - 12, 12, plot.height - 44];
+    const [left, right, top, bottom] = plot.edges, seen = rows.filter((row) => row.lambda !== null);
+    const x = scale(rows.map((row) => row.p), true, left, right), y = scale(seen.map((row) => row.lambda).concat(1), true, bottom, top);
+    const clip = (value) => Math.min(bottom, Math.max(top, y.at(Math.max(value, FLOOR))));
+    axes(plot, x, y, "physical error rate p", "Lambda per step of 2");
+    plot.svg.append(s("path", { class: "axis", d: `M${left} ${y.at(1)}H${right}` }));
+    for (const row of seen) {
+      const n = names.indexOf(row.decoder), words = `${row.decoder}, d = ${row.from_distance} to ${row.to_distance}\np = ${told(row.p)}\nLambda ${told(row.lambda)} (${interval(row.low, row.high)})`;
+      const place = x.at(row.p) + (n - (names.length - 1) / 2) * 7;
+      plot.svg.append(point(plot, words, colour(n), s("path", { class: "bar", d: `M${place} ${clip(row.low)}V${row.high === null ? top : clip(row.high)}` }), mark(SHAPE_NAMES[steps.indexOf(row.from_distance + " to " + row.to_distance) % 4], place, clip(row.lambda), 4)));
+    }
+  });
+  return [made, legend([...names.map((name, n) => [name, "line", colour(n)]), ...steps.map((step, n) => ["d = " + step, SHAPE_NAMES[n % 4], "cx"])])];
+}
+
+const DRAW = { pareto: drawPareto, forest: drawForest, ler: drawLer, lambda: drawLambda, hypervolume: drawHypervolume, latency: drawLatency };
 function figure(table, name) {
   return h("figure", { id: "figure-" + table.kind }, h("figcaption", {}, h("h3", {}, table.title), h("p", { class: "soft" }, table.about)),
     DRAW[table.kind](records(table), table.title), tableTools(name + "-" + table.kind, table));

@@ -21,7 +21,10 @@ function render() {
 }
 document.body.append(h("header", { class: "top" }, h("h1", {}, "AutoQEC: " + data.folder), theme()), content);
 render();
-new EventSource(live.events).addEventListener("changed", async () => {
-  const answer = await fetch(live.data);
-  if (answer.ok) { data = { ...data, ...(await answer.json()) }; const kept = document.activeElement && document.activeElement.id; render(); const again = kept && document.getElementById(kept); if (again) again.focus(); }
+follow(live, (text) => {
+  data = { ...data, ...JSON.parse(text) };
+  const kept = document.activeElement && document.activeElement.id;
+  render();
+  const again = kept && document.getElementById(kept);
+  if (again) again.focus();
 });

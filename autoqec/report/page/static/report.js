@@ -75,16 +75,11 @@ render();
 if (chosen() >= 0) showRound(true);
 addEventListener("hashchange", () => { if (chosen() >= 0) showRound(true); });
 
-if (live) {
-  const follow = new EventSource(live.events);
-  follow.addEventListener("changed", async () => {
-    const answer = await fetch(live.data);
-    if (!answer.ok) return;
-    data = await answer.json();
-    const kept = document.activeElement && document.activeElement.id, y = scrollY;
-    render();
-    scrollTo({ top: y, behavior: "instant" });
-    const again = kept && document.getElementById(kept);
-    if (again) again.focus({ preventScroll: true });
-  });
-}
+if (live) follow(live, (text) => {
+  data = JSON.parse(text);
+  const kept = document.activeElement && document.activeElement.id, y = scrollY;
+  render();
+  scrollTo({ top: y, behavior: "instant" });
+  const again = kept && document.getElementById(kept);
+  if (again) again.focus({ preventScroll: true });
+});
