@@ -11,6 +11,8 @@ import pytest
 from run_folders import add_round, make_run_folder
 from serving import Server
 
+from autoqec.io.locks import locked
+from autoqec.layout import RunDir
 from autoqec.report.server.door import host_of
 from autoqec.report.server.shelf import Shelf
 
@@ -180,3 +182,14 @@ def test_a_page_is_made_once_for_each_change(tmp_path: Path) -> None:
     assert shelf.page("one")["rounds"] is made
     add_round(folder, 2)
     assert len(shelf.page("one")["rounds"]) == 2
+
+
+def test_the_end_of_a_run_is_a_change(tmp_path: Path) -> None:
+    folder = make_run_folder(tmp_path / "runs" / "one", rounds=1, planned=2)
+    shelf = Shelf(folder.parent)
+    before = shelf.signature("one")
+    with locked(RunDir(folder).lock):
+        during = shelf.signature("one")
+        assert shelf.page("one")["state"] == "running"
+    assert len({before, during, shelf.signature("one")}) == 3
+    assert shelf.page("one")["state"] == "unfinished"

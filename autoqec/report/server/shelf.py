@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from autoqec.errors import AutoQECError, InputError
+from autoqec.io.locks import is_held
 from autoqec.layout import RunDir, is_run_id
 from autoqec.report.figures.kinds import KINDS
 from autoqec.report.figures.ler import lambdas
@@ -31,6 +32,7 @@ class Shelf:
         self.folder = folder.resolve()
         self._kept: dict[tuple[str, str], tuple[Any, Any]] = {}
         self._lock = threading.Lock()
+        self._locks: dict[Path, tuple[int, bool]] = {}
 
     def runs(self) -> Data:
         """All runs, newest first; one that cannot be read says why."""
@@ -58,10 +60,25 @@ class Shelf:
         }
 
     def signature(self, name: str) -> Any:
-        return signature(self._files(name))
+        """Changes when the page of the run would."""
+        return self._signature(self._files(name))
 
     def list_signature(self) -> Any:
-        return tuple((name, signature(RunDir(self.folder / name))) for name in self._names())
+        return tuple((name, self._signature(RunDir(self.folder / name))) for name in self._names())
+
+    def _signature(self, files: RunDir) -> Any:
+        return signature(files), self._is_running(files.lock)
+
+    def _is_running(self, lock: Path) -> bool:
+        """Asks the kernel only while the answer may have changed: a question about a free lock holds it for a moment, and a run that
+        starts in that moment would be refused. Who takes the lock writes into its file."""
+        try:
+            written = lock.lstat().st_mtime_ns
+        except OSError:
+            return False
+        if self._locks.get(lock) != (written, False):
+            self._locks[lock] = written, is_held(lock)
+        return self._locks[lock][1]
 
     def _names(self) -> list[str]:
         with os.scandir(self.folder) as entries:
@@ -83,7 +100,7 @@ class Shelf:
         """Made again only when the run has changed since; one reader at a time."""
         files = RunDir(self.folder / name)
         with self._lock:
-            seen = signature(files), files.path.stat().st_mtime_ns
+            seen = self._signature(files), files.path.stat().st_mtime_ns
             kept = self._kept.get((what, name))
             if kept is None or kept[0] != seen:
                 kept = seen, make(files)

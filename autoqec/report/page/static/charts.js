@@ -23,7 +23,7 @@ function logTicks(low, high) {
   return ticks;
 }
 function linearTicks(low, high) {
-  const raw = (high - low) / 5, size = 10 ** Math.floor(Math.log10(raw)), step = [1, 2, 5, 10].map((k) => k * size).find((k) => k >= raw);
+  const raw = (high - low) / 6, size = 10 ** Math.floor(Math.log10(raw)), step = [1, 2, 5, 10].map((k) => k * size).find((k) => k >= raw);
   const ticks = [];
   for (let n = Math.ceil(low / step); n * step <= high; n += 1) ticks.push([n * step, told(Number((n * step).toPrecision(6)))]);
   return ticks;
