@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import re
 import secrets
 import socket
 from pathlib import Path
@@ -15,8 +16,7 @@ from autoqec.errors import InputError
 
 TOKEN = "AUTOQEC_SERVE_TOKEN"
 _LEAST_TOKEN = 16
-_ANY = ("0.0.0.0", "::")
-"""All addresses of this machine."""
+_NAME = re.compile(r"(?=.{1,253}$)[a-z][a-z0-9-]*(\.[a-z0-9-]+)*", re.IGNORECASE | re.ASCII)
 
 
 @click.command()
@@ -44,12 +44,12 @@ def command(folder: Path, host: str, port: int, is_opened: bool) -> None:
     if not folder.is_dir():
         raise InputError("is not a folder", where=str(folder), hint="give the folder that holds runs")
     listener = _listener(host, port)
-    token = None if _is_loopback(host) else _token()
-    is_any = host in _ANY
-    names = None if is_any else frozenset({"localhost", "127.0.0.1", "::1", host.lower()})
-    name = "127.0.0.1" if is_any else host
+    address = ipaddress.ip_address(listener.getsockname()[0].partition("%")[0])
+    token = None if address.is_loopback else _token()
+    names = None if address.is_unspecified else frozenset({"localhost", "127.0.0.1", "::1", host.lower()})
+    name = "127.0.0.1" if address.is_unspecified else host
     shown = f"[{name}]" if ":" in name else name
-    address = f"http://{shown}:{listener.getsockname()[1]}/" + (f"?token={token}" if token else "")
+    url = f"http://{shown}:{listener.getsockname()[1]}/" + (f"?token={token}" if token else "")
     app = make_app(folder, hosts=names, token=token)
     config = uvicorn.Config(
         app,
@@ -59,32 +59,36 @@ def command(folder: Path, host: str, port: int, is_opened: bool) -> None:
         limit_concurrency=100,
         timeout_graceful_shutdown=1,
     )
-    click.echo(f"Serving {folder} at {address}")
+    click.echo(f"Serving {folder} at {url}")
     if is_opened:
-        click.launch(address)
+        click.launch(url)
     uvicorn.Server(config).run(sockets=[listener])
 
 
 def _listener(host: str, port: int) -> socket.socket:
+    if not _is_address(host) and _NAME.fullmatch(host) is None:
+        raise InputError(
+            f"{host[:80]!r} is neither an address nor a name",
+            where="--host",
+            hint="give one such as 127.0.0.1 or localhost",
+        )
     try:
-        if not host:
-            raise ValueError("an empty name")
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
-        made = socket.create_server(found[4][:2], family=found[0])
-    except (OSError, UnicodeError, IndexError, ValueError) as error:
+        return socket.create_server(found[4][:2], family=found[0])
+    except (OSError, UnicodeError) as error:
         raise InputError(
             f"cannot listen on {host[:80]!r}, port {port}: {getattr(error, 'strerror', None) or error}",
             where="--host",
             hint="give another --port, or 0 for a free one",
         ) from None
-    return made
 
 
-def _is_loopback(host: str) -> bool:
+def _is_address(host: str) -> bool:
     try:
-        return ipaddress.ip_address(host).is_loopback
+        ipaddress.ip_address(host)
     except ValueError:
-        return host == "localhost"
+        return False
+    return True
 
 
 def _token() -> str:

@@ -156,7 +156,9 @@ def test_another_address_asks_for_a_token(tmp_path: Path) -> None:
     ("options", "variables", "said"),
     [
         (["nowhere"], {}, "is not a folder"),
-        ([".", "--host", "none such"], {}, "cannot listen"),
+        ([".", "--host", "none such"], {}, "neither an address nor a name"),
+        ([".", "--host", "0"], {}, "neither an address nor a name"),
+        ([".", "--host", "none.invalid"], {}, "cannot listen"),
         ([".", "--host", "0.0.0.0", "--port", "0"], {"AUTOQEC_SERVE_TOKEN": "short"}, "AUTOQEC_SERVE_TOKEN"),
     ],
 )
