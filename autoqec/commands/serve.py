@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 import os
 import re
@@ -62,7 +63,8 @@ def command(folder: Path, host: str, port: int, is_opened: bool) -> None:
     click.echo(f"Serving {folder} at {url}")
     if is_opened:
         click.launch(url)
-    uvicorn.Server(config).run(sockets=[listener])
+    with contextlib.suppress(KeyboardInterrupt):
+        uvicorn.Server(config).run(sockets=[listener])
 
 
 def _listener(host: str, port: int) -> socket.socket:

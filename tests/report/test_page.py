@@ -191,3 +191,27 @@ def test_progress_counts_rounds_as_they_come(tmp_path: Path) -> None:
     add_round(folder, 2)
     now = progress(view_run(folder))
     assert (now["rounds"], now["planned"], now["state"], now["in_flight"]) == (2, 3, "unfinished", [])
+
+
+def test_commands_of_the_page_on_reports_work(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All but those that need a server or a trained network, which have tests of their own."""
+    monkeypatch.chdir(folder.parent.parent)
+    text = (Path(__file__).parents[2] / "docs" / "seeing.md").read_text(encoding="utf-8")
+    block = re.findall(r"^```\n(.*?)^```", text, re.MULTILINE | re.DOTALL)[0].splitlines()
+    figures = [
+        f"{line} --out {tmp_path}/{n}.svg"
+        for n, line in enumerate(re.findall(r"^\| `(autoqec plot [^`]*)`", text, re.MULTILINE))
+    ]
+    shown = [
+        line.partition("#")[0].replace("round_3", "round_2").replace("ID", "look")
+        for line in (*block, *figures)
+    ]
+    asked = [line.split()[1:] for line in shown if "serve" not in line and "calibration" not in line]
+    assert len(asked) == 10
+    for words in asked:
+        done = _autoqec(
+            *(f"{tmp_path}/{word}" if word in ("report.html", "front.pdf") else word for word in words)
+        )
+        assert done.exit_code == 0, (words, done.output)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -195,3 +196,11 @@ def test_the_end_of_a_run_is_a_change(tmp_path: Path) -> None:
         assert shelf.page("one")["state"] == "running"
     assert len({before, during, shelf.signature("one")}) == 3
     assert shelf.page("one")["state"] == "unfinished"
+
+
+def test_ctrl_c_ends_it_in_order(tmp_path: Path) -> None:
+    server = Server(tmp_path)
+    assert server.ask("/")[0] == 200
+    server.process.send_signal(signal.SIGINT)
+    assert server.process.wait() == 0
+    server.stop()
