@@ -144,7 +144,8 @@ def lambdas(data: FigureTable) -> FigureTable:
     return FigureTable(
         "lambda",
         data.title.replace("LER against p", "Lambda against p"),
-        "LER of a distance over that of the next, per step of 2: above 1 more distance helps.",
+        "LER per shot of a distance over that of the next, per step of 2: above 1 more distance helps. Shots of a larger distance may "
+        "have more readout rounds.",
         LAMBDA_COLUMNS,
         rows,
     )
@@ -214,5 +215,5 @@ def _draw_lambdas(axes: Any, ratios: Sequence[Any], names: Sequence[Any]) -> Non
     log_axis(axes, "x", [row["p"] for row in ratios])
     log_axis(axes, "y", [row["lambda"] for row in ratios])
     axes.axhline(1.0, color="black", linewidth=0.8)
-    axes.set(xlabel="physical error rate p", ylabel="Lambda per step of 2")
+    axes.set(xlabel="physical error rate p", ylabel="Lambda per step of 2, of LER per shot")
     finish(axes, "Lambda against p")

@@ -82,13 +82,14 @@ function theme() {
 const records = (table) => table.rows.map((row) => Object.fromEntries(table.columns.map((column, i) => [column.key, row[i]])));
 
 // Asks for the data anew when the server says that they changed, and whenever it has come back: what happened in between was not told.
-function follow(live, show) {
-  let seen = null;
+// shown: the data that the page has by now.
+function follow(live, shown, show) {
+  let seen = JSON.stringify(shown);
   const look = async () => {
     const answer = await fetch(live.data);
     if (!answer.ok) return;
-    const text = await answer.text();
-    if (text !== seen) show(text);
+    const found = await answer.json(), text = JSON.stringify(found);
+    if (text !== seen) show(found);
     seen = text;
   };
   const events = new EventSource(live.events);

@@ -21,8 +21,8 @@ function render() {
 }
 document.body.append(h("header", { class: "top" }, h("h1", {}, "AutoQEC: " + data.folder), theme()), content);
 render();
-follow(live, (text) => {
-  data = { ...data, ...JSON.parse(text) };
+follow(live, { runs: data.runs }, (found) => {
+  data = { ...data, ...found };
   const kept = document.activeElement && document.activeElement.id;
   render();
   const again = kept && document.getElementById(kept);

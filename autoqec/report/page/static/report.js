@@ -75,8 +75,8 @@ render();
 if (chosen() >= 0) showRound(true);
 addEventListener("hashchange", () => { if (chosen() >= 0) showRound(true); });
 
-if (live) follow(live, (text) => {
-  data = JSON.parse(text);
+if (live) follow(live, { ...data, live: undefined }, (found) => {
+  data = found;
   const kept = document.activeElement && document.activeElement.id, y = scrollY;
   render();
   scrollTo({ top: y, behavior: "instant" });
