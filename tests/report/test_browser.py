@@ -178,9 +178,9 @@ def test_a_live_page_follows_its_run(browser: Browser, tmp_path: Path) -> None:
         browser.open(f"http://127.0.0.1:{server.port}/runs/going")
         rows = "return document.querySelectorAll('#rounds tbody tr').length"
         assert browser.run(rows) == 2
-        browser.run("window.mark = document.querySelector('#rounds')")
+        browser.run("window.before = document.querySelector('#rounds')")
         browser.until("return performance.getEntriesByName(location.origin + '/api/runs/going').length")
-        assert browser.run("return window.mark.isConnected")  # what did not change is not drawn again
+        assert browser.run("return window.before.isConnected")  # what did not change is not drawn again
         browser.type("#filter", "try")
         add_round(folder, 3)
         assert browser.until(rows, lambda n: n == 3)

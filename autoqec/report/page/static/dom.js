@@ -85,13 +85,16 @@ const records = (table) => table.rows.map((row) => Object.fromEntries(table.colu
 // shown: the data that the page has by now.
 function follow(live, shown, show) {
   let seen = JSON.stringify(shown);
-  const look = async () => {
-    const answer = await fetch(live.data);
-    if (!answer.ok) return;
+  const ask = async () => {
+    const answer = await fetch(live.data).catch(() => null);
+    if (!answer || !answer.ok) { setTimeout(look, 2000); return; }
     const found = await answer.json(), text = JSON.stringify(found);
-    if (text !== seen) show(found);
+    if (text === seen) return;
     seen = text;
+    show(found);
   };
+  let last = Promise.resolve();
+  const look = () => { last = last.then(ask); };  // one after the other: an older answer never comes after a newer one
   const events = new EventSource(live.events);
   events.addEventListener("hello", look);
   events.addEventListener("changed", look);
