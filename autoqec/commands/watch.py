@@ -45,13 +45,13 @@ def command(run_dir: Path, every: float, once: bool) -> None:
     from autoqec.report.run_view import view_run
 
     console = Console(width=min(_WIDTH, Console().width), highlight=False)
+    seen = signature(RunDir(run_dir))  # before it is read: what changes meanwhile is seen at the next look
     view = view_run(run_dir)
     if once or not sys.stdout.isatty():
         console.print(picture(view))
         return
     try:
         with Live(picture(view), console=console, auto_refresh=False, screen=False) as live:
-            seen = signature(RunDir(run_dir))
             while view.state == "running":
                 time.sleep(every)
                 now = signature(RunDir(run_dir))
