@@ -243,3 +243,4 @@ class PackageDir:
         self.bundle = self.path / "branches.bundle"
         self.env = self.path / "env"
         self.run = self.path / self.RUN
+        self.cards = self.path / "cards"

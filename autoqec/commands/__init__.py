@@ -43,6 +43,11 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "Runs": {
         "runs": ("runs", "List the runs of this folder."),
+        "report": ("report", "Write a run as one HTML page, with all its figures."),
+        "serve": ("serve", "Show the runs of a folder in a browser, live."),
+        "watch": ("watch", "Watch a run in the terminal."),
+        "plot": ("plot", "Draw a figure of runs for a paper."),
+        "card": ("card", "Write the model card of a verified round."),
         "pareto": ("pareto", "Show the Pareto fronts of runs."),
         "review": ("review", "Look back on a run: what it tried, gained and spent."),
         "diagnose": ("diagnose", "Find why a round, or the rounds of a run, went wrong."),

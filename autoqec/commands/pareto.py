@@ -41,7 +41,6 @@ def command(run_dirs: tuple[Path, ...], compare: bool, plot_path: Path | None, a
     round. Exit code 1 if there are others: they are named, and stand in no table, plot or hypervolume.
     """
     from autoqec.runs.backing import backed_front
-    from autoqec.runs.headline import classical_points
     from autoqec.stats.pareto import REFERENCE
 
     if compare and len(run_dirs) < 2:
@@ -54,11 +53,11 @@ def command(run_dirs: tuple[Path, ...], compare: bool, plot_path: Path | None, a
     if compare:
         _check_environment(run_dirs)
     if plot_path is not None:
-        from autoqec.report.front_plot import plot_fronts
+        from autoqec.io import figures
+        from autoqec.report.figures import pareto
+        from autoqec.report.run_view import view_run
 
-        shown = {name: archive.front + archive.within_noise for name, archive in archives.items()}
-        reports = [report for found in fronts.values() for report in found.reports.values()]
-        plot_fronts(shown, plot_path, classical_points(reports))
+        figures.save(pareto.draw(pareto.table([view_run(run_dir) for run_dir in run_dirs])), plot_path)
     comparison = _compare(archives) if compare else None
     if as_json:
         found: dict[str, Any] = {

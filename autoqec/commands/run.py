@@ -146,4 +146,6 @@ def _print(found: dict[str, Any], record: RunRecord) -> None:
         click.echo(f"Not verified: {files.candidate_pareto}")
         return
     click.echo(f"Read {files.log}")
-    click.echo(f"Next: autoqec pareto {files.path} --plot front.png; autoqec review {files.path}")
+    click.echo(
+        f"Next: autoqec report {files.path}; autoqec pareto {files.path} --plot front.png; autoqec review {files.path}"
+    )

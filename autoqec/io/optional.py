@@ -15,7 +15,9 @@ _EXTRAS = {
     "onnxscript": "export",
     "pandas": "frames",
     "safetensors": "learn",
+    "starlette": "serve",
     "torch": "learn",
+    "uvicorn": "serve",
 }
 
 

@@ -16,7 +16,7 @@ from autoqec.io.strict_yaml import parse_json, parse_yaml
 from autoqec.io.untrusted_file import read_regular
 from autoqec.io.validate import validate_model
 from autoqec.layout import RunDir
-from autoqec.runs.history import StoredRow, filled
+from autoqec.runs.history import StoredRow, check_size, filled
 
 Row = dict[str, Any]
 Gaps = list[str]
@@ -74,6 +74,7 @@ def history_of(files: RunDir, gaps: Gaps) -> list[Row]:
         return []
     lines = JsonLines(files.history)
     try:
+        check_size(files.history)
         rows = [filled(row) for row in lines.rows() if _is_a_row(row, gaps)]
         torn = lines.torn()
     except (InputError, OSError) as error:

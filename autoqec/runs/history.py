@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, create_model, field_validator
@@ -22,6 +23,19 @@ from autoqec.stats.target import Target
 Verdict = Literal["candidate", "ignore", "VERIFIED", "SUSPICIOUS", "FAILED"]
 FOLLOW_UPS = RECONCILED
 """Rows that say what became of a branch; a branch has one of each."""
+
+
+MAX_BYTES = 256 << 20
+"""Of a history that is read to be shown: thousands of rounds."""
+
+
+def check_size(path: Path) -> None:
+    """
+    Raises:
+        InputError: the file is larger than any history.
+    """
+    if path.is_file() and path.stat().st_size > MAX_BYTES:
+        raise InputError(f"is larger than {MAX_BYTES >> 20} MiB", where=str(path))
 
 
 class Verification(BaseModel):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -12,7 +13,7 @@ from autoqec.io.locks import is_held
 from autoqec.io.validate import load_model
 from autoqec.layout import RunDir, runs_folder
 from autoqec.runs.backing import report_behind
-from autoqec.runs.history import HistoryStore, rounds_of
+from autoqec.runs.history import HistoryStore, check_size, rounds_of
 from autoqec.runs.plan import read_plan
 from autoqec.runs.run_info import RunInfo
 
@@ -40,7 +41,10 @@ class RunLine:
 def overview(workspace: Path) -> list[RunLine]:
     """Newest first; those that cannot be read come last."""
     folders = sorted(path for path in runs_folder(workspace).glob("*") if RunDir(path).about.is_file())
-    lines = [_line(RunDir(path)) for path in folders]
+    return newest_first([line_of(RunDir(path)) for path in folders])
+
+
+def newest_first(lines: Sequence[RunLine]) -> list[RunLine]:
     dated = [line for line in lines if line.created_at is not None]
     return [
         *sorted(dated, key=lambda line: _moment(line.created_at), reverse=True),
@@ -48,11 +52,12 @@ def overview(workspace: Path) -> list[RunLine]:
     ]
 
 
-def _line(files: RunDir) -> RunLine:
+def line_of(files: RunDir) -> RunLine:
     env = created_at = None
     try:
         info = load_model(files.about, RunInfo)
         env, created_at = info.env, info.created_at if _moment(info.created_at) else None
+        check_size(files.history)
         planned = read_plan(files).rounds if files.plan.is_file() else None
         rows = rounds_of(HistoryStore(files).rows())
     except AutoQECError as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 from autoqec import __version__
@@ -25,8 +26,11 @@ from autoqec.runs.snapshot import Snapshots
 from autoqec.runs.tar_archive import pack
 
 
-def package_run(run: Run, target: Path) -> Manifest:
-    """Writes the archive, whole or not at all; the caller holds the run. Rounds in flight are left out: finish them first."""
+def package_run(run: Run, target: Path, cards: Mapping[str, str] | None = None) -> Manifest:
+    """Writes the archive, whole or not at all; the caller holds the run. Rounds in flight are left out: finish them first.
+
+    cards: model cards by file name, for readers: nothing is checked by them.
+    """
     if run.journals():
         raise InputError(
             "has rounds in flight", where=str(run.files.path), hint="let the run end, or resume it"
@@ -39,6 +43,9 @@ def package_run(run: Run, target: Path) -> Manifest:
         env = load_env(run.info.env)
         name = _copy_env(env, run.info.env, stage)
         refs = _bundle(run, stage)
+        for card, text in (cards or {}).items():
+            stage.cards.mkdir(exist_ok=True)
+            (stage.cards / card).write_text(text)
         files = {**_run_files(run.files), **_staged(stage)}
         facts = {
             "format": FORMAT,
@@ -84,7 +91,7 @@ def _run_files(files: RunDir) -> dict[str, Path]:
 def _staged(stage: PackageDir) -> dict[str, Path]:
     return {
         path.relative_to(stage.path).as_posix(): path
-        for folder in (stage.env, stage.bundle)
+        for folder in (stage.env, stage.cards, stage.bundle)
         for path in ([folder] if folder.is_file() else sorted(folder.rglob("*")))
         if path.is_file()
     }

@@ -101,6 +101,6 @@ def _name_problem(name: str) -> str | None:
         if not all(_RUN_NAME.fullmatch(part) for part in rest) or rest[0] == RunDir("").in_flight.name:
             return "is nothing that a run leaves"
         return None
-    if (top == files.env.name and rest) or name == files.bundle.name:
+    if (top in (files.env.name, files.cards.name) and rest) or name == files.bundle.name:
         return None
     return "is no part of a package"

@@ -269,6 +269,8 @@ def readers_of_a_run(run: Path) -> list[Case]:
         call("pareto", run, "--json"),
         call("pareto", run, run, "--compare"),
         call("reconcile", run, "--dry-run", "--json", codes=paused),
+        call("watch", run),
+        call("card", run / "round_1"),
         call("step", "context", "ideator", "--run", run),
         call("step", "context", "coder", "--run", run, "--round", 2),
         call("step", "end", "--run", run),

@@ -42,6 +42,7 @@ def good(scene: Scene) -> dict[tuple[str, ...], tuple[dict[str, str], Words]]:
     return {
         ("add-env",): ({"out": str(scene.root / "new.yaml"), "baselines": "none such"}, ["--no-input"]),
         ("baseline",): ({"envs": env, "decoders": "none such"}, []),
+        ("card",): ({"round_dir": no_round}, []),
         ("cost",): ({"config_yaml": config, "env_name": env}, []),
         ("decode",): (
             {
@@ -64,9 +65,15 @@ def good(scene: Scene) -> dict[tuple[str, ...], tuple[dict[str, str], Words]]:
         ("mcp",): ({"root": str(scene.root / "odd" / "empty")}, []),
         ("package-run",): ({"run_dir": flight}, []),
         ("pareto",): ({"run_dirs": run}, ["--json"]),
+        **{
+            ("plot", kind): ({"run_dirs": run, "out": str(scene.root / "figure.svg")}, [])
+            for kind in ("forest", "hypervolume", "latency", "ler", "loss", "pareto")
+        },
+        ("plot", "calibration"): ({"round_dirs": no_round, "out": str(scene.root / "figure.svg")}, []),
         ("power",): ({"ler": "0.01", "effect": "0.5"}, ["--json"]),
         ("reconcile",): ({"run_dir": run}, ["--dry-run", "--json"]),
         ("replay",): ({"round_dir": no_round}, ["--json"]),
+        ("report",): ({"run_dir": run, "out": str(scene.root / "page.html")}, []),
         ("review",): ({"run_dir": run}, ["--json"]),
         ("run",): ({"env_yaml": env, "proposer": "none such"}, ["--json"]),
         ("run-round",): (
@@ -78,6 +85,7 @@ def good(scene: Scene) -> dict[tuple[str, ...], tuple[dict[str, str], Words]]:
             [],
         ),
         ("runs",): ({}, ["--json"]),
+        ("serve",): ({"folder": str(scene.root), "host": "none such"}, []),
         ("schema",): ({}, []),
         ("step", "begin"): ({"env_yaml": env, "run_dir": run}, []),
         ("step", "abandon"): ({"run_dir": run, "number": "77", "reason": "no"}, []),
@@ -90,6 +98,7 @@ def good(scene: Scene) -> dict[tuple[str, ...], tuple[dict[str, str], Words]]:
         ("step", "run"): ({"run_dir": run, "number": "77"}, []),
         ("step", "verify"): ({"run_dir": run, "number": "77"}, []),
         ("verify",): ({"round_dir": no_round, "env_name": env}, []),
+        ("watch",): ({"run_dir": run}, []),
         ("verify-package",): ({"archive": str(scene.root / "odd" / "empty")}, ["--no-evaluate"]),
     }
 

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -33,3 +33,11 @@ def broken(tmp_path: Path) -> Broken:
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
     return make_run(tmp_path / "work", open_checkout(make_checkout(tmp_path / "checkout")))
+
+
+@pytest.fixture(scope="module")
+def own_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A verifier's home for the folders of one module."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AUTOQEC_HOME", str(tmp_path_factory.mktemp("home")))
+        yield

@@ -105,10 +105,11 @@ class Reviewed:
 @dataclass(frozen=True)
 class RunRecord:
     """Everything a review is a function of. unrecorded: rounds with a folder and no row, on which no process is at work; those that
-    have metrics are among the rounds."""
+    have metrics are among the rounds. follow_ups: rows of branches that reconciliation found or missed."""
 
     path: Path
     rounds: tuple[Reviewed, ...]
+    follow_ups: tuple[Row, ...]
     unrecorded: tuple[int, ...]
     front: BackedFront
     spent_usd: float | None
@@ -130,7 +131,7 @@ def read_run(folder: Path) -> RunRecord:
         InputError: the folder holds no run.
     """
     files = RunDir(folder)
-    if not files.history.is_file() and not files.rounds():
+    if not any(file.is_file() for file in (files.history, files.about, files.pareto)) and not files.rounds():
         raise InputError(
             "holds no run" if folder.is_dir() else "is not a folder",
             where=str(folder),
@@ -139,7 +140,8 @@ def read_run(folder: Path) -> RunRecord:
     gaps: Gaps = []
     ledger = Ledger(files.llm_ledger) if files.llm_ledger.is_file() else None
     rounds = []
-    for row in history_of(files, gaps):
+    history = history_of(files, gaps)
+    for row in history:
         n = number(row.get("round"))
         if n is not None and row.get("status") not in FOLLOW_UPS and _is_valid(row, n, gaps):
             rounds.append(_round(files.round(n), n, row, ledger, gaps))
@@ -153,6 +155,7 @@ def read_run(folder: Path) -> RunRecord:
     return RunRecord(
         path=folder,
         rounds=tuple(rounds),
+        follow_ups=tuple(row for row in history if row.get("status") in FOLLOW_UPS),
         unrecorded=tuple(lost),
         front=_front(folder, gaps),
         spent_usd=_spent(ledger, rounds, gaps),

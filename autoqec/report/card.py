@@ -1,0 +1,196 @@
+"""The model card of a verified round: what it is, what it was verified on, what it costs, where it ends, how to load it and make it again."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from autoqec.errors import InputError
+from autoqec.eval.schema import PairedFigures, VerifyReport
+from autoqec.layout import RoundDir
+from autoqec.report.reading import quote
+from autoqec.report.review.rounds import Reviewed
+from autoqec.report.run_view import RunView, config_of, parents_of, view_run
+
+
+def card_of(round_dir: Path) -> str:
+    """
+    Raises:
+        InputError: no report of this machine's verifier says that the round is VERIFIED.
+    """
+    folder = round_dir.resolve()
+    view = view_run(folder.parent)
+    number = folder.name.removeprefix("round_")
+    one = view.round(int(number)) if number.isdecimal() and len(number) < 10 else None
+    if one is None or one.report is None or one.report.verdict != "VERIFIED":
+        reason = (
+            "is not a round of a run" if one is None else one.not_backed or f"is {one.verdict or one.status}"
+        )
+        raise InputError(
+            f"only a verified round has a model card: it {reason}",
+            where=str(round_dir),
+            hint="autoqec verify verifies a round",
+        )
+    return model_card(view, one, one.report)
+
+
+def cards(view: RunView) -> dict[str, str]:
+    """Of all verified rounds, by file name."""
+    return {
+        f"{RoundDir(f'round_{one.number}').path}.md": model_card(view, one, report)
+        for one, report in view.verified
+    }
+
+
+def model_card(view: RunView, one: Reviewed, report: VerifyReport) -> str:
+    sections = (
+        [f"# Predecoder: {_safe(view.run_id)}, round {one.number}"],
+        _what(one),
+        _where(view, report),
+        _figures(report),
+        _cost(report),
+        _limits(report),
+        _use(view, one, report),
+        _again(view, one),
+    )
+    return "\n\n".join("\n".join(section) for section in map(list, sections) if section) + "\n"
+
+
+def _safe(text: object) -> str:
+    """Text of a run inside Markdown: no tags, no cells, no code."""
+    told = quote(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return told.replace("|", "\\|").replace("`", "'").replace("[", "\\[")
+
+
+def _what(one: Reviewed) -> Iterator[str]:
+    yield "## What it is\n"
+    yield f"- Kind: {_safe(one.family or 'unknown')}."
+    yield f"- Hypothesis: {_safe(one.hypothesis or 'none')}"
+    yield f"- Parents: {', '.join(map(_safe, parents_of(one))) or 'unknown'}."
+    yield f"- Commit: {_safe(one.row.get('commit_sha') or 'unknown')}, branch {_safe(one.row.get('branch') or 'unknown')}."
+    if options := config_of(one):
+        yield "\n| option | value |\n|---|---|"
+        yield from (f"| {_safe(option)} | {_safe(value)} |" for option, value in options.items())
+
+
+def _where(view: RunView, report: VerifyReport) -> Iterator[str]:
+    yield "## For which code and noise\n"
+    env = view.env
+    yield f"- Environment: {_safe(view.env_name)}" + (
+        "." if report.env_hash is None else f", content hash {_safe(report.env_hash)}."
+    )
+    if env is not None:
+        spec = env.spec
+        yield f"- Code {_safe(spec.code.source)}, noise {_safe(spec.noise.type)}, p = {', '.join(f'{p:g}' for p in spec.noise.p)}."
+        yield f"- It stands before the {_safe(spec.classical_backend)} backend, and was verified with it only."
+
+
+def _figures(report: VerifyReport) -> Iterator[str]:
+    head = report.headline
+    about = (
+        "that selected nothing"
+        if head.source == "estimate"
+        else "of its test, which was stopped when its gain was large"
+    )
+    at = "" if report.reference_p is None else f", at p = {report.reference_p:g}"
+    yield f"## Verified figures\n\n{head.shots} shots {about}{at}."
+    yield "Ratio: LER of the other decoder over that of this one, above 1 is better.\n"
+    yield "| compared with | its LER | this LER | difference | ratio |\n|---|---|---|---|---|"
+    found = report.estimate
+    if found is None:
+        yield f"| {_safe(report.baseline)} | {_n(head.ler_baseline)} | {_n(head.ler_candidate)} | {_n(head.delta)} ({_range(head.delta_ci)}) | {_n(head.ratio)} |"
+    else:
+        untrained = [] if found.untrained is None else [(found.untrained, "the same, untrained")]
+        for row, name in [
+            (found, found.baseline),
+            *((row, row.baseline) for row in found.classical),
+            *untrained,
+        ]:
+            yield _row(row, name)
+    yield f"\nVerdict: {report.verdict}. {_safe(report.notes)}"
+    yield "\n| p | shots | LER of the plain backend | LER of this one |\n|---|---|---|---|"
+    for paired in report.per_p:
+        yield (
+            f"| {paired.p:g} | {paired.shots} | {_rate(paired.ler_baseline, paired.ler_baseline_ci)} "
+            f"| {_rate(paired.ler_candidate, paired.ler_candidate_ci)} |"
+        )
+
+
+def _row(row: PairedFigures, name: str) -> str:
+    ratio = f"{_n(row.ratio)} ({_range(row.ratio_ci)})"
+    return f"| {_safe(name)} | {_n(row.ler_baseline)} | {_n(row.ler_candidate)} | {_n(row.delta)} ({_range(row.delta_ci)}) | {ratio} |"
+
+
+def _cost(report: VerifyReport) -> Iterator[str]:
+    cost, found = report.cost, report.estimate
+    if cost is None:
+        return
+    yield "## Cost\n"
+    yield f"- {_n(cost.flops_per_syndrome)} FLOPs per syndrome in the mean, {cost.n_params} parameters, {cost.n_bytes} bytes."
+    if found is not None and found.us_per_shot is not None:
+        yield f"- {found.us_per_shot:.3g} us per shot with its backend, in batches, on the machine that verified it."
+    if cost.latency_us_p50 is not None and cost.latency_us_p99 is not None:
+        yield f"- One shot at a time: median {cost.latency_us_p50:.3g} us, 99% {cost.latency_us_p99:.3g} us."
+    yield from (f"- Over budget: {_safe(text)}" for text in cost.over_budget)
+
+
+def _limits(report: VerifyReport) -> Iterator[str]:
+    yield "## Limits\n"
+    yield "- Verified on simulated shots of this code and noise, at the error rates above; other noise was not measured."
+    yield from (
+        f"- Guard {_safe(guard.name)} is not ok: {_safe(guard.text)}"
+        for guard in report.guards
+        if guard.ok is False
+    )
+    found = report.estimate
+    if found is not None:
+        level = [row.baseline for row in found.classical if row.delta_ci[0] <= 0]
+        yield from (f"- It is not shown to beat {_safe(name)}." for name in level)
+        if found.untrained is not None and found.untrained.delta_ci[0] <= 0:
+            yield "- It is not shown that its weights add anything to the untrained model."
+    if report.target is not None:
+        yield f"- Target: {_safe(report.target.text)}."
+
+
+def _use(view: RunView, one: Reviewed, report: VerifyReport) -> Iterator[str]:
+    name = f"{view.run_id}/round_{one.number}"
+    yield "## How to load it\n"
+    yield "In the folder that holds `runs/`:\n"
+    yield f"```python\nimport autoqec\n\nfind = autoqec.load_predecoder({json.dumps(name)})\nshots = find.env.sample(find.p, 1000)"
+    yield "predictions = find.decode(shots.detectors)\n```\n"
+    yield f"```\nautoqec decode --predecoder {shlex.quote(name)} --in shots.b8 --in-format b8 --out obs.01"
+    yield f"autoqec export {shlex.quote(name)} --onnx predecoder.onnx\n```"
+    if report.checkpoint_sha256:
+        yield f"\nSHA-256 of its checkpoint: {_safe(report.checkpoint_sha256)}"
+
+
+def _again(view: RunView, one: Reviewed) -> Iterator[str]:
+    yield "## How to reproduce it\n"
+    yield "```"
+    yield from reproduction(view, one)
+    yield "```"
+
+
+def reproduction(view: RunView, one: Reviewed) -> Sequence[str]:
+    """The commands that train the round again, and that check its claims on another machine."""
+    name = f"{view.run_id}/round_{one.number}"
+    lines = [f"autoqec replay {shlex.quote(name)}"]
+    if one.report is not None:
+        run, archive = shlex.quote(view.run_id), shlex.quote(f"{view.run_id}.tar.gz")
+        lines += [f"autoqec package-run {run}", f"autoqec verify-package {archive}"]
+    return lines
+
+
+def _n(value: float | None) -> str:
+    return "-" if value is None else str(value) if isinstance(value, int) else f"{value:.4g}"
+
+
+def _range(bounds: Iterable[float | None] | None) -> str:
+    low, high = bounds or (None, None)
+    return f"{_n(low)} .. {'inf' if high is None and low is not None else _n(high)}"
+
+
+def _rate(ler: float, interval: tuple[float, float]) -> str:
+    return f"below {interval[1]:.2g} (no failure)" if ler == 0 else f"{ler:.4g} ({_range(interval)})"
