@@ -12,8 +12,9 @@ from autoqec.decoders.dsl_schema import PredecoderDSL
 from autoqec.io.validate import load_model
 from autoqec.layout import example_configs
 from autoqec.search.distance import config_of
+from autoqec.search.parameters import RUNGS, Flat
 from autoqec.search.proposal import BASELINE, RoundContext, Row
-from autoqec.search.space import RUNGS, Flat, Space
+from autoqec.search.space import Space
 from autoqec.stats.pareto import Axes, non_dominated
 
 EPOCHS = "training.epochs"

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from autoqec.search.earlier_rounds import EPOCHS, Round
-from autoqec.search.space import RUNGS, Flat
+from autoqec.search.parameters import RUNGS, Flat
 
 KEEP = 3
 """One in so many is promoted."""

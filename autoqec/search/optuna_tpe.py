@@ -32,9 +32,10 @@ from autoqec.search.draft import TRIES, Rejection, draft, nothing_left, screen
 from autoqec.search.earlier_rounds import EPOCHS, Round, branch_of, examples, ranked, rounds_in
 from autoqec.search.feasibility import Estimate
 from autoqec.search.halving import promotions
+from autoqec.search.parameters import RUNGS, Flat, Grid, Parameter
 from autoqec.search.proposal import Proposal, RoundContext, Row
 from autoqec.search.prospect import promise
-from autoqec.search.space import RUNGS, Flat, Grid, Parameter, Rng, Space
+from autoqec.search.space import Rng, Space
 
 STARTUP = 4
 """Results before the sampler models them; until then it draws at random."""

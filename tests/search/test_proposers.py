@@ -19,8 +19,8 @@ from autoqec.runner.schema import canonical_fork
 from autoqec.search import proposers
 from autoqec.search.distance import find_repeat
 from autoqec.search.feasibility import COST_SLACK, estimate
+from autoqec.search.parameters import RUNGS
 from autoqec.search.proposal import BASELINE, Branch, EnvFacts, Proposal, RoundContext
-from autoqec.search.space import RUNGS
 
 pytestmark = pytest.mark.slow
 

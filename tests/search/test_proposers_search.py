@@ -18,8 +18,9 @@ from autoqec.search import merging, proposers
 from autoqec.search.earlier_rounds import Round, ranked, rounds_in
 from autoqec.search.evolution import Evolution
 from autoqec.search.halving import promotions
+from autoqec.search.parameters import RUNGS
 from autoqec.search.proposal import BASELINE, Branch, EnvFacts, RoundContext
-from autoqec.search.space import RUNGS, Space
+from autoqec.search.space import Space
 
 pytestmark = pytest.mark.slow
 

@@ -13,8 +13,9 @@ from autoqec.decoders.compiler import compile_predecoder
 from autoqec.decoders.dsl_schema import PredecoderDSL, canonical_dict, canonical_hash
 from autoqec.envs.load import load_env
 from autoqec.search.earlier_rounds import examples
+from autoqec.search.parameters import RUNGS
 from autoqec.search.proposal import EnvFacts
-from autoqec.search.space import RUNGS, Space
+from autoqec.search.space import Space
 from tests.decoders.both_halves import with_both_halves
 
 BOTH = "both halves of the syndrome"
