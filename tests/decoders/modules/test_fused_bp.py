@@ -140,7 +140,9 @@ def test_checks_of_any_degree(check_rule):
     h[3] = 0
     h[3, 5] = 1  # on one fault
     h[:, 7] = 0  # a fault without checks
-    links = TannerLinks(SimpleNamespace(n_checks=9, n_faults=110, h=sp.csc_array(h)))  # type: ignore[arg-type]
+    links = TannerLinks(
+        SimpleNamespace(n_checks=9, n_faults=110, h=sp.csc_array(h), priors=np.full(110, 0.01), rates=None)
+    )  # type: ignore[arg-type]
     options = {"weight_sharing": "none", "damping": "learnable_per_iter", "memory": "learnable"}
     model = learned(links, iterations=4, **options, check_rule=check_rule)
     assert_agrees(model, inputs(links, rng.uniform(1.0, 6.0, 110), 33))
