@@ -74,7 +74,7 @@ def picture(view: RunView) -> Group:
     now = progress(view)
     planned = f" of {now['planned']}" if now["planned"] else ""
     parts: list[Any] = [
-        Rule(f"{view.run_id}: {view.heading}", align="left"),
+        Rule(Text(f"{view.run_id}: {view.heading}"), align="left"),
         Text(
             f"{now['state']}: {now['rounds']}{planned} rounds, {now['budget']}",
             overflow="ellipsis",

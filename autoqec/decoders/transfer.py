@@ -15,6 +15,8 @@ from autoqec.decoders.modules.sharing import class_names
 from autoqec.decoders.transfer_report import ClassMatch, TransferReport
 from autoqec.errors import InputError
 
+_MOST_NAMED = 20
+
 
 def start_from(
     module: ProblemPredecoder, info: CheckpointInfo, state: dict[str, Tensor], *, sha256: str, where: str
@@ -24,7 +26,7 @@ def start_from(
     Raises:
         InputError: nothing fits.
     """
-    report = TransferReport(sha256=sha256, env_name=info.env_name)
+    report = TransferReport(sha256=sha256, env_name=_plain(info.env_name))
     own = class_names(module)
     target = module.state_dict()
     for name, tensor in target.items():
@@ -35,7 +37,10 @@ def start_from(
         else:
             tensor.copy_(state[name])
             report.taken.append(name)
-    report.unused += sorted(state.keys() - target.keys())
+    unused = sorted(map(_plain, state.keys() - target.keys()))
+    report.unused += unused[:_MOST_NAMED]
+    if len(unused) > _MOST_NAMED:
+        report.unused.append(f"and {len(unused) - _MOST_NAMED} more")
     if not report.taken and not any(match.matched for match in report.classes.values()):
         first = next(iter(report.left.items()), ("the model", "it has no parameters"))
         raise InputError(
@@ -44,6 +49,11 @@ def start_from(
             hint="start from a round of the same type and sizes, with weight_sharing: neighbourhood for another size of the code",
         )
     return report
+
+
+def _plain(text: str) -> str:
+    """A word of somebody else's file, fit for a terminal."""
+    return "".join(each if each.isprintable() else "?" for each in text[:80])
 
 
 def _misfit(
@@ -63,7 +73,9 @@ def _misfit(
         if theirs[-1:] != (len(given[name]),) or len(set(given[name])) != len(given[name]):
             return "the checkpoint does not name its classes one by one"
         theirs, ours = theirs[:-1], ours[:-1]
-    return None if theirs == ours else f"{theirs} there, {ours} here"
+    if theirs != ours:
+        return f"{theirs} there, {ours} here"
+    return None if torch.isfinite(state[name].to(tensor.dtype)).all() else "too large for its precision here"
 
 
 def _take_classes(tensor: Tensor, given: Tensor, names: list[str], theirs: list[str]) -> ClassMatch:

@@ -64,10 +64,12 @@ def _opened(path: Path) -> int:
 def is_held(path: str | Path) -> bool:
     """Whether a process holds the lock file `path`. Neither makes the file nor keeps the lock."""
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)
     except OSError:
         return False
     try:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):  # the folder may be a stranger's
+            return False
         fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True

@@ -26,10 +26,10 @@ from autoqec.decoders.modules.predecoders import ProblemPredecoder
 from autoqec.envs.problem import U8
 from autoqec.errors import InputError
 from autoqec.runner.hard_shots import HardShots, Seeds, packed
+from autoqec.runner.safety import MOST_NUMBERS
 
 SIGMA = 0.05
 DIRECTIONS = 8
-MOST_NUMBERS = 2_000
 
 Decode = Callable[[ProblemPredecoder, U8], U8]
 """Packed predicted observables of packed detectors, through the backend."""

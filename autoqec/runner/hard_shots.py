@@ -68,7 +68,9 @@ class HardShots:
             torch.cat([b.which for b in kept])[:size],
             kept[0].priors,
         )
-        self._slot = max(1, min(draw // 5, len(self.buffer) // 4))
+        share = sum(map(len, kept)) / (len(kept) * fill)
+        self._slot = max(1, min(draw // 5, int(share * draw), len(self.buffer) // 4))
+        self._first = max(fills, _FILL_DRAWS)  # number of the first draw that replaces
 
     def resume(self, step: int) -> None:
         """Repeats the replacements that are still in the buffer when training resumes at `step`."""
@@ -80,7 +82,7 @@ class HardShots:
         if step == 0:
             return
         fresh = self._fresh(step)
-        self._next = (step + 1, self._pool.submit(self._hard, _FILL_DRAWS + step + 1, self._draw))
+        self._next = (step + 1, self._pool.submit(self._hard, self._first + step + 1, self._draw))
         if not len(fresh):
             return
         # Always a whole slot, round and round: the last len / slot draws tell the whole content.
@@ -99,7 +101,7 @@ class HardShots:
     def _fresh(self, step: int) -> Batch:
         if self._next is not None and self._next[0] == step:
             return self._next[1].result()
-        return self._hard(_FILL_DRAWS + step, self._draw)
+        return self._hard(self._first + step, self._draw)
 
     def _hard(self, draw: int, size: int) -> Batch:
         """The hard ones among the shots of one draw."""

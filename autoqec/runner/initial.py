@@ -71,7 +71,10 @@ def found(dsl: PredecoderDSL, files: RoundDir) -> Initial | None:
     run = RunDir(files.path.parent)
     for path in (files.initial, *(run.round(number).checkpoint for number in run.rounds())):
         if path.is_file() and not path.is_symlink():
-            data = read_regular(path, limit=MAX_BYTES)
+            try:
+                data = read_regular(path, limit=MAX_BYTES)
+            except InputError:  # of another round, which is not asked for
+                continue
             if sha256_bytes(data) == wanted:
                 check_archive(data, where=str(path))
                 return Initial(data, wanted)

@@ -10,6 +10,8 @@ from autoqec.decoders.dsl_schema import PredecoderDSL
 from autoqec.envs.problem import DecodingProblem
 
 _HEADROOM = 2.0
+MOST_NUMBERS = 2_000
+"""Learned numbers that `loss: failures` searches among; the noise of its slope grows with them."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,10 @@ def free_memory_gb() -> float:
         name, _, value = line.partition(":")
         if name == "MemAvailable":
             return int(value.split()[0]) / 2**20
-    return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
+    try:
+        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
+    except (ValueError, OSError):  # macOS does not say
+        return default_memory_gb()
 
 
 def default_memory_gb() -> float:

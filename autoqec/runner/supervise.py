@@ -82,7 +82,10 @@ def run_round(
             return done
         _check_unverified(files)
         files.checkpoint.unlink(missing_ok=True)
-        atomic.write_text(files.config, yaml.safe_dump(config.predecoder_config, sort_keys=False))
+        asked = yaml.safe_dump(config.predecoder_config, sort_keys=False)
+        if not files.config.is_file() or files.config.read_text(errors="replace") != asked:
+            files.training_state.unlink(missing_ok=True)  # of another config
+        atomic.write_text(files.config, asked)
         start = time.monotonic()
         metrics = _supervised(config, env, safety, files, lock, start_from, show_progress=show_progress)
         if metrics.train_wallclock_s == 0.0 and metrics.status == "killed_by_safety":

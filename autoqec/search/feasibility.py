@@ -16,7 +16,7 @@ from autoqec.decoders.dsl_schema import PredecoderDSL, canonical_dict
 from autoqec.envs.problem import DecodingProblem
 from autoqec.errors import AutoQECError
 from autoqec.runner.profiles import PROFILES
-from autoqec.runner.safety import estimated_memory_gb
+from autoqec.runner.safety import MOST_NUMBERS, estimated_memory_gb
 from autoqec.search.distance import config_of
 from autoqec.search.proposal import EnvFacts, RoundContext, Row
 
@@ -100,6 +100,7 @@ def estimate(dsl: PredecoderDSL, context: RoundContext) -> Estimate:
     limit_s = PROFILES[env.profile].train_seconds
     limits = [
         ("GB for a training batch", memory, context.memory_gb),
+        ("numbers to search by failures", params if dsl.training.loss == "failures" else None, MOST_NUMBERS),
         ("s of training", train_s, TIME_SLACK * limit_s),
         ("s of validation", _least_eval_s(dsl, flops, env, eval_s), TIME_SLACK * limit_s),
         ("s of the budget left", START_S + min(train_s, limit_s) + eval_s, context.budget_left_s),

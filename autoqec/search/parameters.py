@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, get_args
 
 from autoqec.decoders.dsl_schema import Aggregation, EdgeFeature, MarginalLoss, MessageFn, Normalization
+from autoqec.runner.safety import MOST_NUMBERS
 from autoqec.search.proposal import EnvFacts
 
 Flat = dict[str, Any]
@@ -92,9 +93,16 @@ def _gnn(flat: Flat) -> bool:
     return bool(flat["type"] != "neural_bp")
 
 
-def _few(flat: Flat) -> bool:
-    """Whether the model has few enough numbers to be searched by failures."""
-    return bool(flat["type"] == "neural_bp" and flat.get("neural_bp.weight_sharing") == "per_layer")
+def _few(env: EnvFacts) -> Callable[[Flat], bool]:
+    """Whether a model has few enough numbers to be searched by failures: not with several for every fault of a large code."""
+    small = 3 * env.problem.n_faults < MOST_NUMBERS / 2
+
+    def is_few(flat: Flat) -> bool:
+        per_fault = flat.get("neural_bp.memory", "none") != "none" or flat.get("neural_bp.prior_mix", False)
+        per_layer = flat["type"] == "neural_bp" and flat.get("neural_bp.weight_sharing") == "per_layer"
+        return per_layer and (small or not per_fault)
+
+    return is_few
 
 
 def _hard(flat: Flat) -> bool:
@@ -199,7 +207,7 @@ def parameters_of(env: EnvFacts) -> list[Parameter]:
         when=lambda flat: any(flat.get(f"{FEATURES}.{feature}") for feature in others),
     )
     options("head", "linear", "mlp_small", when=lambda flat: _gnn(flat) or learned(flat))
-    soft, searched = _soft_losses(env), _few if env.backend == "osd" else _never
+    soft, searched = _soft_losses(env), _few(env) if env.backend == "osd" else _never
     options(
         "training.loss",
         "failures",

@@ -155,3 +155,19 @@ def test_names_that_do_not_belong_to_the_numbers_are_not_believed(tmp_path: Path
         module = compile_predecoder(dsl(), rotated(3).problem(0.01))
         report = start_from(module, lying, state, sha256="f" * 64, where="here")
         assert "one by one" in report.left["bp.weight"]
+
+
+def test_words_of_a_file_are_cleaned_and_numbers_must_fit(tmp_path: Path) -> None:
+    env = rotated(3)
+    config = dsl(weight_sharing="per_layer", memory="none", prior_mix=False)
+    path, _ = saved(tmp_path / "a", config, env)
+    info, state = checkpoint.read(path)
+    state["bp.readout"] = torch.full((3,), 1e300, dtype=torch.float64)
+    state |= {f"extra {i}\x1b[2J": torch.zeros(1) for i in range(30)}
+    module = compile_predecoder(config, env.problem(0.01))
+    strange = info.model_copy(update={"env_name": "d3\x1b]0;title\x07"})
+    report = start_from(module, strange, state, sha256="f" * 64, where="here")
+    assert report.left["bp.readout"] == "too large for its precision here"
+    assert all(torch.isfinite(each).all() for each in module.state_dict().values())
+    assert len(report.unused) == 21
+    assert "\x1b" not in "".join(report.lines())

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from autoqec.errors import AutoQECError, InputError
-from autoqec.io.locks import locked
+from autoqec.io.locks import is_held, locked
 
 SPAWN = multiprocessing.get_context("spawn")
 
@@ -77,3 +77,9 @@ def test_a_pipe_in_place_of_a_lock_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "sent.lock")
     with pytest.raises(InputError, match="not a lock file"), locked(tmp_path / "sent.lock"):
         pass
+
+
+def test_a_pipe_in_the_place_of_a_lock_is_held_by_nobody(tmp_path) -> None:
+    """A stranger's run folder may hold anything: asking must not wait for a writer."""
+    os.mkfifo(tmp_path / "lock")
+    assert not is_held(tmp_path / "lock")

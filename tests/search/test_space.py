@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from typing import get_args
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from autoqec.decoders import dsl_schema
 from autoqec.decoders.compiler import compile_predecoder
@@ -169,3 +171,19 @@ def test_points_compile(name):
     space = Space(env)
     for flat in points(space, 8, seed=3):
         assert compile_predecoder(space.decode(flat), env.problem).output_mode == flat["output_mode"]
+
+
+def test_models_that_are_searched_by_failures_have_few_numbers():
+    """A code of 72 faults may have numbers for each of them, BB72 under circuit noise may not."""
+    large = facts("bb72_capacity")
+    larger = replace(large, problem=replace(large.problem, h=sp.hstack([large.problem.h] * 31, format="csc")))
+
+    def searched(env: EnvFacts) -> list:
+        space = Space(env)
+        found = [flat for flat in points(space, 6_000) if flat.get("loss_few") == "failures"]
+        return [space.decode(flat).neural_bp for flat in found]
+
+    assert any(block.prior_mix for block in searched(large))
+    assert {(each.weight_sharing, each.memory, each.prior_mix) for each in searched(larger)} == {
+        ("per_layer", "none", False)
+    }

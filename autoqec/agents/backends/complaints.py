@@ -12,7 +12,11 @@ _STATUS: dict[int, Kind] = {
 }  # fmt: skip
 
 _WORDS: tuple[tuple[Kind, str], ...] = (
-    ("credit", r"credit balance|quota exceeded|insufficient.quota|payment required|unpaid invoice"),
+    (
+        "credit",
+        r"credit balance|quota exceeded(?!.*(retry|try again))|insufficient.quota|exceeded your current quota"
+        r"|payment required|unpaid invoice",
+    ),
     (
         "model",
         r"issue with the selected model|model_not_found|\bmodel\b.{0,60}(does not exist|not supported)",

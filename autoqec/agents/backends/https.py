@@ -164,6 +164,8 @@ def _error_text(content: bytes) -> str:
     try:
         error = json.loads(content)["error"]
         text = error["message"] if isinstance(error, dict) else str(error)
+        if isinstance(error, dict) and isinstance(error.get("code"), str):
+            text = f"{text} ({error['code']})"
     except (ValueError, LookupError, TypeError):
         text = content.decode(errors="replace")
     return " ".join(str(text).split())[:300]

@@ -107,10 +107,13 @@ class TurboBP(nn.Module):
         self.leg_memory = nn.Parameter(torch.tensor([MEMORY] * turbo.legs).reshape(turbo.legs, 2))
         self.leg_scale = nn.Parameter(torch.full((turbo.legs,), SCALE))
         self.leg_damping = nn.Parameter(torch.full((turbo.legs,), LEG_DAMPING))
-        disorder = np.random.Generator(np.random.PCG64(0)).random(
-            (turbo.legs, problem.n_faults + other.n_faults)
+        rng, disorder = (
+            np.random.Generator(np.random.PCG64(0)),
+            torch.empty(turbo.legs, problem.n_faults + other.n_faults),
         )
-        self.register_buffer("disorder", torch.from_numpy(disorder.astype(np.float32)), persistent=False)
+        for leg in disorder:
+            leg.copy_(torch.from_numpy(rng.random(len(leg)).astype(np.float32)))
+        self.register_buffer("disorder", disorder, persistent=False)
         joint_p = torch.from_numpy(problem.joint.priors).float()
         self.register_buffer("joint_p", joint_p, persistent=False)
 
