@@ -210,6 +210,19 @@ _OUTCOME = ("backend_gap", "failures")
 """Losses that ask the backend."""
 
 
+def _has_few_numbers(case: RoundCase) -> bool:
+    """Whether `loss: failures` can search the model, in front of ordered statistics."""
+    env, block = case.around.env, (case.config or {}).get("neural_bp") or {}
+    return (
+        env is not None
+        and env.spec.classical_backend == "osd"
+        and case.value("type") == "neural_bp"
+        and block.get("weight_sharing", "per_layer") == "per_layer"
+        and block.get("memory", "none") == "none"
+        and not block.get("prior_mix")
+    )
+
+
 def _nearer_to_decoding(case: RoundCase) -> Patch | None:
     if case.value("output_mode") == "hard_flip":
         has_confidence = (case.config or {}).get("hard_flip") is not None
@@ -218,11 +231,7 @@ def _nearer_to_decoding(case: RoundCase) -> Patch | None:
     env, problem = case.around.env, case.around.problem
     one = problem is None or env is None or env.spec.classical_backend == "osd" or problem.n_observables == 1
     if case.value("training.loss") not in _OUTCOME and one:
-        searched = (
-            env is not None and env.spec.classical_backend == "osd" and case.value("type") == "neural_bp"
-        )
-        sharing: dict[str, Any] = {"neural_bp__weight_sharing": "per_layer"} if searched else {}
-        return case.suggest(training__loss="failures" if searched else "backend_gap", **sharing)
+        return case.suggest(training__loss="failures" if _has_few_numbers(case) else "backend_gap")
     iterations = case.value("neural_bp.iterations")
     if isinstance(iterations, int):
         return case.suggest(neural_bp__iterations=2 * iterations)
