@@ -20,7 +20,7 @@ import numpy as np
 import torch
 
 from autoqec.decoders.compiler import compile_predecoder
-from autoqec.decoders.cost import reference_path
+from autoqec.decoders.flop_census import reference_path
 from autoqec.decoders.dsl_schema import PredecoderDSL
 from autoqec.decoders.modules.predecoders import ProblemPredecoder
 from autoqec.envs.load import load_env

@@ -24,6 +24,7 @@ from autoqec.decoders.modules.graph_view import GraphView
 from autoqec.decoders.modules.heads import HEADS, CustomHead
 from autoqec.decoders.modules.messages import MESSAGES, CustomMessage, Message, SiluMessage
 from autoqec.decoders.modules.normalizations import NORMALIZATIONS
+from autoqec.decoders.modules.normalizations import Layer as LayerNormalization
 
 ENDS_AND_EDGE = 3
 # On a CPU, messages come in parts of this: larger blocks of memory are fetched from the system anew each time.
@@ -87,7 +88,7 @@ class GraphNet(nn.Module):
 class Layer(nn.Module):
     """One exchange of messages. Nothing is shared between layers.
 
-    fused: let `fused_messages` do the work where it can. Export and operation counts, which see torch operations only,
+    fused: let `fused_layer` do the work where it can. Export and operation counts, which see torch operations only,
     turn it off.
     """
 
@@ -114,15 +115,34 @@ class Layer(nn.Module):
         self.keep = None if spec.residual else nn.Linear(hidden, hidden, bias=False)
 
     def forward(self, x: Tensor, shots: Shots, view: GraphView) -> Tensor:
+        if isinstance(self.message, SiluMessage) and self._fusible(x, shots):
+            return self._in_one_pass(self.message, x, shots, view)
         update = self.take(self._heard(x, shots, view))
         update = x + functional.silu(update) if self.keep is None else functional.silu(update + self.keep(x))
         return update if self.norm.per == "edges" else self.norm(update)
 
+    def _in_one_pass(self, message: SiluMessage, x: Tensor, shots: Shots, view: GraphView) -> Tensor:
+        from autoqec.decoders.modules.fused_layer import LayerWeights, fused_layer
+
+        terms = self.edges.terms(view)
+        layer_norm = self.norm.norm if isinstance(self.norm, LayerNormalization) else None
+        weights = LayerWeights(
+            mix=torch.cat([message.src.weight, message.dst.weight]),
+            bits=None if terms.bits is None else terms.bits.flatten(),
+            values=terms.values,
+            static=terms.static,
+            take=self.take.weight,
+            bias=self.take.bias,
+            keep=None if self.keep is None else self.keep.weight,
+            gain=None if layer_norm is None else layer_norm.weight,
+            shift=None if layer_norm is None else layer_norm.bias,
+        )
+        mean = isinstance(self.aggregate, Mean)
+        out = fused_layer(message.rule, view, x, shots.bits, shots.values, weights, mean=mean)
+        return out if layer_norm is not None else self.norm(out)
+
     def _heard(self, x: Tensor, shots: Shots, view: GraphView) -> Tensor:
         """What the neighbours of each node tell it: [batch, n_nodes, hidden]."""
-        if isinstance(self.message, SiluMessage) and self._fusible(x, shots):
-            total = self.message.summed(x, self.edges, shots, view)
-            return total / view.by_target.count.clamp(min=1.0) if isinstance(self.aggregate, Mean) else total
         if x.device.type != "cpu" or torch.compiler.is_compiling():
             return self._aggregated(x, shots, view)
         per_shot = view.n_directed * self.message.edge_parts * x.shape[2] * x.element_size()

@@ -55,27 +55,9 @@ class Message(nn.Module):
 
 
 class SiluMessage(Message):
-    """A message that `fused_messages` can make and add up on a CPU."""
+    """A message that `fused_layer` can make and add up on a CPU."""
 
     rule: str
-
-    def summed(self, x: Tensor, edges: EdgeFeatures, shots: Shots, view: GraphView) -> Tensor:
-        """The sum of the messages that enter each node: [batch, n_nodes, hidden]."""
-        from autoqec.decoders.modules.fused_messages import sum_of_messages
-
-        terms = edges.terms(view)
-        weight = torch.cat([self.src.weight, self.dst.weight, *self.carried()])
-        inputs = x
-        if terms.bits is not None:
-            inputs = with_bits(x, shots)
-            column = functional.pad(terms.bits.flatten(), (0, len(weight) - terms.bits.numel()))
-            weight = torch.cat([weight, column[:, None]], dim=1)
-        ends = functional.linear(inputs, weight)
-        return sum_of_messages(self.rule, view, ends, shots.values, terms.values, terms.static, self.hidden)
-
-    def carried(self) -> list[Tensor]:
-        """What takes x to the part of a message that is passed on as it is."""
-        return []
 
 
 class Mlp(SiluMessage):
@@ -102,9 +84,6 @@ class ResidualMlp(SiluMessage):
     """x_src + silu(A x_src + B x_dst + e)."""
 
     rule = "residual_mlp"
-
-    def carried(self) -> list[Tensor]:
-        return [torch.eye(self.hidden, device=self.src.weight.device)]
 
     def forward(self, x: Tensor, edges: EdgeFeatures, shots: Shots, view: GraphView) -> Tensor:
         return view.by_source.spread(x) + functional.silu(self.mixed(x, edges, shots, view))

@@ -1,4 +1,4 @@
-"""Messages of a graph network, made and summed edge by edge, and their gradients, `LANES` features side by side.
+"""Messages of a graph network in one shot, made and summed edge by edge, and their gradients, `LANES` features side by side.
 
 For every undirected edge (u, v) with `t` the part that both directions share:
 
@@ -6,10 +6,11 @@ For every undirected edge (u, v) with `t` the part that both directions share:
     z      = src_u + dst_v + t                        what u tells v; from v to u the other way round
     m      = silu(z)
            = silu(z) sigmoid(z')                      gated, with z' made like z from weights of its own
-           = carry_u + silu(z)                        residual
+           = x_u + silu(z)                            residual
     sum_v += m
 
-No edge is ever in memory: a shot's nodes stay in the first-level cache, and going back makes each message again.
+No edge is ever in main memory: a shot's nodes stay in the first-level cache, and going back makes each message again. Edges come
+a few at a time, so that the sigmoids of several are under way at once: each is a chain of twenty dependent instructions.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from autoqec.decoders.backends._kernels.pieces import sources_of
+from autoqec.decoders.backends._kernels.rows import add, add_product
 from autoqec.decoders.backends._kernels.simd import (
     LANES,
     LARGEST,
@@ -38,51 +39,8 @@ _ZERO = _F(0.0)
 _ONE = _F(1.0)
 _TOP = _F(LARGEST)
 _BOTTOM = _F(-LARGEST)
-
-
-@njit
-def _sigmoid(z):  # type: ignore[no-untyped-def]
-    return inverse(exp_minus(greater(lesser(z, _TOP), _BOTTOM)) + _ONE)
-
-
-@njit
-def _add(array, row, value):  # type: ignore[no-untyped-def]
-    store(array, row, load(array, row) + value)
-
-
-@njit
-def _spread(rows, width, padded):  # type: ignore[no-untyped-def]
-    """rows [node, parts * width] -> padded [node * parts * vectors, lane]; lanes beyond `width` are left alone."""
-    vectors = -(-width // LANES)
-    parts = rows.shape[1] // width
-    flat = padded.reshape(-1)
-    for node in range(rows.shape[0]):
-        for part in range(parts):
-            start = (node * parts + part) * vectors * LANES
-            for h in range(width):
-                flat[start + h] = rows[node, part * width + h]
-
-
-@njit
-def _gather(padded, width, rows):  # type: ignore[no-untyped-def]
-    """The reverse of `_spread`."""
-    vectors = -(-width // LANES)
-    parts = rows.shape[1] // width
-    flat = padded.reshape(-1)
-    for node in range(rows.shape[0]):
-        for part in range(parts):
-            start = (node * parts + part) * vectors * LANES
-            for h in range(width):
-                rows[node, part * width + h] = flat[start + h]
-
-
-@njit
-def _shared(static, weight, values, shot, output, edge, row, size):  # type: ignore[no-untyped-def]
-    """Vector `row` of the part of an edge that both directions share."""
-    t = load(static, edge * size + row)
-    for k in range(values.shape[2]):
-        t = t + load(weight, k * size + row) * values[shot, output, k]
-    return t
+_AT_ONCE = 8  # edges
+_STEP = 4  # vectors; divides what any number of edges have
 
 
 class Edges(NamedTuple):
@@ -93,158 +51,177 @@ class Edges(NamedTuple):
     output: Any
 
 
-class Inputs(NamedTuple):
-    """ends: [shot, node, (src, dst, carry)], each as wide as a message, src and dst twice that when gated.
+class Terms(NamedTuple):
+    """weight: [k * vectors, lane] by which values enter, and static: [edge * vectors, lane]; twice as many vectors if gated."""
 
-    values: [shot, output, k]. weight: [k * vectors, lane] and static: [edge * vectors, lane], padded with zeros to whole
-    vectors.
-    """
-
-    ends: Any
-    values: Any
     weight: Any
     static: Any
 
 
-class Gradients(NamedTuple):
-    """By `Inputs`. Those by weight and static have one entry per group of shots, which add up to the whole; those by
-    values start at zero.
+class Heard(NamedTuple):
+    """total(edges, terms, values, nodes, x, vectors, sums): adds the messages up.
+
+    values: [output, k] of one shot. nodes: [node * per_node, lane], src, dst, each twice if gated. x, sums: [node * vectors, lane].
+
+    gradients(edges, terms, values, nodes, above, vectors, by_terms, by_values, by_nodes, by_x, by_t): from `above` like sums; adds to
+    all but by_t: [edge * size, lane], which is set.
     """
 
-    ends: Any
-    values: Any
-    weight: Any
-    static: Any
+    total: Any
+    gradients: Any
 
 
-class Kernels(NamedTuple):
-    """forward(edges, inputs, start, stop, total): sums [shot, node, width] of shots `start <= shot < stop`.
+@njit
+def sigmoid(z):  # type: ignore[no-untyped-def]
+    return inverse(exp_minus(greater(lesser(z, _TOP), _BOTTOM)) + _ONE)
 
-    backward(edges, inputs, upstream, bounds, start, stop, gradients): gradients of groups `start <= group < stop`; group
-    i has the shots from bounds[i] to bounds[i + 1]. upstream: [shot, node, width]. Which shots share a group does not
-    depend on the number of threads.
+
+@njit
+def sigmoids(rows, first):  # type: ignore[no-untyped-def]
+    """Those of `_STEP` rows from `first` on, side by side."""
+    e0 = exp_minus(greater(lesser(load(rows, first), _TOP), _BOTTOM)) + _ONE
+    e1 = exp_minus(greater(lesser(load(rows, first + 1), _TOP), _BOTTOM)) + _ONE
+    e2 = exp_minus(greater(lesser(load(rows, first + 2), _TOP), _BOTTOM)) + _ONE
+    e3 = exp_minus(greater(lesser(load(rows, first + 3), _TOP), _BOTTOM)) + _ONE
+    return inverse(e0), inverse(e1), inverse(e2), inverse(e3)
+
+
+@njit
+def scratch(vectors):  # type: ignore[no-untyped-def]
+    """Room for what is under way."""
+    return np.zeros((_AT_ONCE * 2 * vectors + _STEP, LANES), np.float32)
+
+
+@njit
+def _gather(  # type: ignore[no-untyped-def]
+    first, second, output, weight, static, values, nodes, vectors, size, e0, e1, part, z
+):  # fmt: skip
+    """z of both directions of the edges e0 <= edge < e1, for the content (part = 0) or the gate (part = vectors).
+
+    Arrays and no tuples of them: to take one apart counts references, atomically, at every call.
     """
+    per_node = 2 * size
+    r = 0
+    for edge in range(e0, e1):
+        u, v, o = first[edge] * per_node + part, second[edge] * per_node + part, output[edge]
+        for c in range(vectors):
+            row = part + c
+            t = load(static, edge * size + row)
+            for k in range(values.shape[1]):
+                t = t + load(weight, k * size + row) * values[o, k]
+            store(z, r, load(nodes, u + c) + load(nodes, v + size + c) + t)
+            store(z, r + 1, load(nodes, v + c) + load(nodes, u + size + c) + t)
+            r += 2
+    return r
 
-    forward: Any
-    backward: Any
 
-
-def _compiled(gated: bool, carries: bool, sources: str) -> Kernels:
+def messages_of(gated: bool, carries: bool) -> Heard:
     """`gated` and `carries` are constants to numba: a branch in the inner loop would bring reference counts along."""
 
     @njit
-    def message(nodes, sender, receiver, c, vectors, size, t, t_gate):  # type: ignore[no-untyped-def]
-        """Vector c of what the node whose rows begin at `sender` tells that at `receiver`."""
-        z = load(nodes, sender + c) + load(nodes, receiver + size + c) + t
-        m = z * _sigmoid(z)
-        if gated:
-            gate = load(nodes, sender + vectors + c) + load(nodes, receiver + size + vectors + c) + t_gate
-            m = m * _sigmoid(gate)
-        if carries:
-            m = m + load(nodes, sender + 2 * size + c)
-        return m
+    def total(edges, terms, values, nodes, x, vectors, sums):  # type: ignore[no-untyped-def]
+        first, second, output = edges
+        weight, static = terms
+        size = 2 * vectors if gated else vectors
+        z, gates = scratch(vectors), scratch(vectors)
+        for e0 in range(0, first.shape[0], _AT_ONCE):
+            e1 = min(e0 + _AT_ONCE, first.shape[0])
+            rows = _gather(first, second, output, weight, static, values, nodes, vectors, size, e0, e1, 0, z)
+            if gated:
+                _gather(first, second, output, weight, static, values, nodes, vectors, size, e0, e1, vectors, gates)
+            for r in range(0, rows, _STEP):
+                s0, s1, s2, s3 = sigmoids(z, r)
+                if gated:
+                    o0, o1, o2, o3 = sigmoids(gates, r)
+                    s0, s1, s2, s3 = s0 * o0, s1 * o1, s2 * o2, s3 * o3
+                store(z, r, load(z, r) * s0)
+                store(z, r + 1, load(z, r + 1) * s1)
+                store(z, r + 2, load(z, r + 2) * s2)
+                store(z, r + 3, load(z, r + 3) * s3)
+            r = 0
+            for edge in range(e0, e1):
+                u, v = first[edge] * vectors, second[edge] * vectors
+                for c in range(vectors):
+                    from_u, from_v = load(z, r), load(z, r + 1)
+                    if carries:
+                        from_u, from_v = from_u + load(x, u + c), from_v + load(x, v + c)
+                    add(sums, v + c, from_u)
+                    add(sums, u + c, from_v)
+                    r += 2
 
     @njit
-    def gradient(nodes, sender, receiver, c, vectors, size, t, t_gate, above, by_nodes):  # type: ignore[no-untyped-def]
-        """Gradients by z and by the gate of `message`, given `above` by the message; those by the nodes are added."""
-        z = load(nodes, sender + c) + load(nodes, receiver + size + c) + t
-        s = _sigmoid(z)
-        slope = s + z * s * (_ONE - s)
-        by_gate = above
-        if gated:
-            gate = load(nodes, sender + vectors + c) + load(nodes, receiver + size + vectors + c) + t_gate
-            open_ = _sigmoid(gate)
-            by_gate = above * z * s * open_ * (_ONE - open_)
-            slope = slope * open_
-            _add(by_nodes, sender + vectors + c, by_gate)
-            _add(by_nodes, receiver + size + vectors + c, by_gate)
-        if carries:
-            _add(by_nodes, sender + 2 * size + c, above)
-        by_z = above * slope
-        _add(by_nodes, sender + c, by_z)
-        _add(by_nodes, receiver + size + c, by_z)
-        return by_z, by_gate
+    def slopes(z, gates, rows):  # type: ignore[no-untyped-def]
+        """z and the gate become the derivatives of the message by them."""
+        for r in range(0, rows, _STEP):
+            s = sigmoids(z, r)
+            o = s
+            if gated:
+                o = sigmoids(gates, r)
+            for i in range(_STEP):
+                value = load(z, r + i)
+                slope = s[i] + value * s[i] * (_ONE - s[i])
+                if gated:
+                    store(gates, r + i, value * s[i] * o[i] * (_ONE - o[i]))
+                    slope = slope * o[i]
+                store(z, r + i, slope)
 
-    @njit(cache=True, nogil=True)
-    def forward(edges, inputs, start, stop, total):  # type: ignore[no-untyped-def]
+    @njit
+    def gradients(  # type: ignore[no-untyped-def]
+        edges, terms, values, nodes, above, vectors, by_terms, by_values, by_nodes, by_x, by_t
+    ):  # fmt: skip
         first, second, output = edges
-        ends, values, weight, static = inputs
-        n_nodes, width = total.shape[1], total.shape[2]
-        vectors = -(-width // LANES)
+        weight, static = terms
+        by_weight, by_static = by_terms
         size = 2 * vectors if gated else vectors
-        per_node = ends.shape[2] // width * vectors
-        nodes = np.zeros((n_nodes * per_node, LANES), np.float32)
-        sums = np.empty((n_nodes * vectors, LANES), np.float32)
-        for shot in range(start, stop if sources else start):
-            _spread(ends[shot], width, nodes)
-            sums[:] = _ZERO
-            for edge in range(first.shape[0]):
-                u, v, o = first[edge], second[edge], output[edge]
+        per_node = 2 * size
+        z, gates = scratch(vectors), scratch(vectors)
+        for e0 in range(0, first.shape[0], _AT_ONCE):
+            e1 = min(e0 + _AT_ONCE, first.shape[0])
+            rows = _gather(first, second, output, weight, static, values, nodes, vectors, size, e0, e1, 0, z)
+            if gated:
+                _gather(first, second, output, weight, static, values, nodes, vectors, size, e0, e1, vectors, gates)
+            slopes(z, gates, rows)
+            r = 0
+            for edge in range(e0, e1):
+                u, v = first[edge], second[edge]
                 for c in range(vectors):
-                    t = _shared(static, weight, values, shot, o, edge, c, size)
-                    t_gate = t
+                    to_v, to_u = load(above, v * vectors + c), load(above, u * vectors + c)
+                    from_u, from_v = to_v * load(z, r), to_u * load(z, r + 1)
+                    add(by_nodes, u * per_node + c, from_u)
+                    add(by_nodes, v * per_node + size + c, from_u)
+                    add(by_nodes, v * per_node + c, from_v)
+                    add(by_nodes, u * per_node + size + c, from_v)
+                    store(by_t, edge * size + c, from_u + from_v)
                     if gated:
-                        t_gate = _shared(static, weight, values, shot, o, edge, vectors + c, size)
-                    from_u = message(nodes, u * per_node, v * per_node, c, vectors, size, t, t_gate)
-                    _add(sums, v * vectors + c, from_u)
-                    from_v = message(nodes, v * per_node, u * per_node, c, vectors, size, t, t_gate)
-                    _add(sums, u * vectors + c, from_v)
-            _gather(sums, width, total[shot])
+                        from_u, from_v = to_v * load(gates, r), to_u * load(gates, r + 1)
+                        add(by_nodes, u * per_node + vectors + c, from_u)
+                        add(by_nodes, v * per_node + size + vectors + c, from_u)
+                        add(by_nodes, v * per_node + vectors + c, from_v)
+                        add(by_nodes, u * per_node + size + vectors + c, from_v)
+                        store(by_t, edge * size + vectors + c, from_u + from_v)
+                    if carries:
+                        add(by_x, u * vectors + c, to_v)
+                        add(by_x, v * vectors + c, to_u)
+                    r += 2
+        for edge in range(first.shape[0]):
+            for row in range(edge * size, edge * size + size):
+                add(by_static, row, load(by_t, row))
+            for k in range(values.shape[1]):
+                by_value = splat(_ZERO)
+                for row in range(size):
+                    by_value = by_value + load(by_t, edge * size + row) * load(weight, k * size + row)
+                by_values[output[edge], k] += sum_lanes(by_value)
+        add_value_products(output, values, by_t, size, by_weight)
 
-    @njit(cache=True, nogil=True)
-    def backward(edges, inputs, upstream, bounds, start, stop, gradients):  # type: ignore[no-untyped-def]
-        first, second, output = edges
-        ends, values, weight, static = inputs
-        by_ends, by_values, by_weight, by_static = gradients
-        n_nodes, width = upstream.shape[1], upstream.shape[2]
-        vectors = -(-width // LANES)
-        size = 2 * vectors if gated else vectors
-        per_node = ends.shape[2] // width * vectors
-        nodes = np.zeros((n_nodes * per_node, LANES), np.float32)
-        by_nodes = np.empty((n_nodes * per_node, LANES), np.float32)
-        aboves = np.zeros((n_nodes * vectors, LANES), np.float32)
-        by_edge = np.empty((size, LANES), np.float32)
-        for group in range(start, stop if sources else start):
-            group_weight, group_static = by_weight[group], by_static[group]
-            for shot in range(bounds[group], bounds[group + 1]):
-                _spread(ends[shot], width, nodes)
-                _spread(upstream[shot], width, aboves)
-                by_nodes[:] = _ZERO
-                for edge in range(first.shape[0]):
-                    u, v, o = first[edge], second[edge], output[edge]
-                    for c in range(vectors):
-                        t = _shared(static, weight, values, shot, o, edge, c, size)
-                        t_gate = t
-                        if gated:
-                            t_gate = _shared(static, weight, values, shot, o, edge, vectors + c, size)
-                        z_u, gate_u = gradient(
-                            nodes, u * per_node, v * per_node, c, vectors, size, t, t_gate,
-                            load(aboves, v * vectors + c), by_nodes
-                        )  # fmt: skip
-                        z_v, gate_v = gradient(
-                            nodes, v * per_node, u * per_node, c, vectors, size, t, t_gate,
-                            load(aboves, u * vectors + c), by_nodes
-                        )  # fmt: skip
-                        store(by_edge, c, z_u + z_v)
-                        if gated:
-                            store(by_edge, vectors + c, gate_u + gate_v)
-                    for row in range(size):
-                        _add(group_static, edge * size + row, load(by_edge, row))
-                    for k in range(values.shape[2]):
-                        by_value = splat(_ZERO)
-                        for row in range(size):
-                            by_t = load(by_edge, row)
-                            by_value = by_value + by_t * load(weight, k * size + row)
-                            _add(group_weight, k * size + row, by_t * values[shot, o, k])
-                        by_values[shot, o, k] += sum_lanes(by_value)
-                _gather(by_nodes, width, by_ends[shot])
-
-    return Kernels(forward, backward)
+    return Heard(total, gradients)
 
 
-_SOURCES = sources_of("simd.py")
-RULES = {
-    "mlp": _compiled(False, False, _SOURCES),
-    "gated_mlp": _compiled(True, False, _SOURCES),
-    "residual_mlp": _compiled(False, True, _SOURCES),
-}
+@njit
+def add_value_products(output, values, by_t, size, by_weight):  # type: ignore[no-untyped-def]
+    """by_weight[k] += sum over edges of by_t times the k-th value of the edge."""
+    n_edges, width = output.shape[0], values.shape[1]
+    on_edges = np.empty(n_edges * width, np.float32)
+    for edge in range(n_edges):
+        for k in range(width):
+            on_edges[edge * width + k] = values[output[edge], k]
+    add_product(on_edges, 1, width, width, n_edges, by_t, size, by_weight)

@@ -1,6 +1,7 @@
-"""The compiled messages against the torch reference in double precision, and the gradients of `Segments`."""
+"""The compiled layer against the torch reference in double precision, and the gradients of `Segments`."""
 
 import copy
+import math
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ import torch
 from autoqec.decoders.dsl_schema import GnnSpec
 from autoqec.decoders.modules import gnn
 from autoqec.decoders.modules.edge_features import Shots
-from autoqec.decoders.modules.fused_messages import sum_of_messages
+from autoqec.decoders.modules.fused_layer import LayerWeights, fused_layer
 from autoqec.decoders.modules.gnn import Layer
 from autoqec.decoders.modules.graph_view import GraphView
 from autoqec.decoders.modules.segments import Segments
@@ -70,6 +71,13 @@ def test_answer_and_gradients_are_those_of_the_reference(message, aggregation, h
     assert_agrees(make(message, aggregation, hidden), given(view, 9, hidden), view)
 
 
+@pytest.mark.parametrize(
+    "options", [{"residual": False}, {"normalization": "none"}, {"normalization": "graph_norm", "residual": False}]
+)
+def test_any_update(options, view):
+    assert_agrees(make("mlp", "mean", 24, **options), given(view, 6, 24), view)
+
+
 @pytest.mark.parametrize("batch", [1, 31, 32, 33, 70])
 def test_any_batch_size(batch, view):
     assert_agrees(make("gated_mlp", (batch % 2 and "sum") or "mean"), given(view, batch, 8, seed=batch), view)
@@ -90,18 +98,23 @@ def test_activations_far_out(view):
     assert all(tensor.isfinite().all() for tensor in found.values())
 
 
+def some_weights(view, rule, h=8, k=2):
+    size = 2 * h if rule == "gated_mlp" else h
+    shapes = [(2 * size, h), (2 * size,), (size, k), (view.n_edges, size), (h, h), (h,), (h, h), (h,), (h,)]
+    return LayerWeights(*(torch.linspace(-1, 1, math.prod(shape)).reshape(shape) for shape in shapes))
+
+
 def test_threads_change_no_bit(view):
     before = torch.get_num_threads()
     try:
         results = []
         for threads in (1, 2, 3, 1):
             torch.set_num_threads(threads)
-            weight = torch.linspace(-1, 1, 2 * 2 * 8).reshape(16, 2).requires_grad_()
-            static = torch.linspace(-1, 1, view.n_edges * 16).reshape(view.n_edges, 16).requires_grad_()
-            ends = given(view, 100, 32)[0].requires_grad_()
-            values = given(view, 100, 8)[2].requires_grad_()
-            out = sum_of_messages("gated_mlp", view, ends, values, weight, static, 8)
-            gradients = torch.autograd.grad(out.square().sum(), [ends, values, weight, static])
+            x, bits, values = given(view, 100, 8)
+            weights = some_weights(view, "gated_mlp")
+            asked = [tensor.requires_grad_() for tensor in (x, values, *weights) if tensor is not None]
+            out = fused_layer("gated_mlp", view, x, bits, values, weights, mean=False)
+            gradients = torch.autograd.grad((out * bits[..., None]).sum(), asked)
             results.append((out.detach(), *gradients))
     finally:
         torch.set_num_threads(before)
@@ -110,10 +123,10 @@ def test_threads_change_no_bit(view):
 
 
 def test_the_fused_path_is_taken_only_where_it_holds(view, monkeypatch):
-    def refuse(*args):
+    def refuse(*args, **options):
         raise RuntimeError("fused")
 
-    monkeypatch.setattr("autoqec.decoders.modules.fused_messages.sum_of_messages", refuse)
+    monkeypatch.setattr("autoqec.decoders.modules.fused_layer.fused_layer", refuse)
     x, bits, values = given(view, 3, 8)
 
     def run(layer, dtype=torch.float32):
@@ -148,15 +161,16 @@ def test_an_empty_batch(view):
 
 
 def test_tensors_that_do_not_fit_are_named(view):
-    ends, values = torch.zeros(2, view.n_nodes, 16), torch.zeros(2, view.n_outputs, 1)
-    weight, static = torch.zeros(8, 1), torch.zeros(view.n_edges, 8)
-    sum_of_messages("mlp", view, ends, values, weight, static, 8)
+    x, bits, values = given(view, 2, 8)
+    weights = some_weights(view, "mlp")
+    fused_layer("mlp", view, x, bits, values, weights, mean=True)
     with pytest.raises(InputError, match="values: got shape"):
-        sum_of_messages("mlp", view, ends, values[:, 1:], weight, static, 8)
-    with pytest.raises(InputError, match="ends: got shape"):
-        sum_of_messages("residual_mlp", view, ends, values, weight, static, 8)
-    with pytest.raises(InputError, match=r"static: the tensor is torch\.float64"):
-        sum_of_messages("mlp", view, ends, values, weight, static.double(), 8)
+        fused_layer("mlp", view, x, bits, values[:, 1:], weights, mean=True)
+    with pytest.raises(InputError, match=r"weights\.mix: got shape"):
+        fused_layer("gated_mlp", view, x, bits, values, weights, mean=True)
+    double = weights._replace(static=weights.static.double())
+    with pytest.raises(InputError, match=r"weights\.static: the tensor is torch\.float64"):
+        fused_layer("mlp", view, x, bits, values, double, mean=True)
 
 
 @pytest.mark.parametrize(("message", "aggregation"), [("attention", "sum"), ("gru_cell", "max")])
