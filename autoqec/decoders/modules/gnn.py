@@ -18,6 +18,7 @@ from torch.nn import functional
 
 from autoqec.decoders.custom.build import compile_custom
 from autoqec.decoders.dsl_schema import CustomFunction, GnnSpec, Head
+from autoqec.decoders.modules import device_kernels
 from autoqec.decoders.modules.aggregations import AGGREGATIONS, Aggregate, CustomAggregate, Mean, Sum
 from autoqec.decoders.modules.edge_features import EdgeFeatures, Shots
 from autoqec.decoders.modules.graph_view import GraphView
@@ -88,7 +89,7 @@ class GraphNet(nn.Module):
 class Layer(nn.Module):
     """One exchange of messages. Nothing is shared between layers.
 
-    fused: let `fused_layer` do the work where it can. Export and operation counts, which see torch operations only,
+    fused: let `fused_layer` (CPU) or `device_messages` (GPU) do the work where they can. Export and operation counts, which see torch operations only,
     turn it off.
     """
 
@@ -115,7 +116,7 @@ class Layer(nn.Module):
         self.keep = None if spec.residual else nn.Linear(hidden, hidden, bias=False)
 
     def forward(self, x: Tensor, shots: Shots, view: GraphView) -> Tensor:
-        if isinstance(self.message, SiluMessage) and self._fusible(x, shots):
+        if isinstance(self.message, SiluMessage) and x.device.type == "cpu" and self._fusible(x, shots):
             return self._in_one_pass(self.message, x, shots, view)
         update = self.take(self._heard(x, shots, view))
         update = x + functional.silu(update) if self.keep is None else functional.silu(update + self.keep(x))
@@ -143,6 +144,9 @@ class Layer(nn.Module):
 
     def _heard(self, x: Tensor, shots: Shots, view: GraphView) -> Tensor:
         """What the neighbours of each node tell it: [batch, n_nodes, hidden]."""
+        if isinstance(self.message, SiluMessage) and self._fusible_on_device(x):
+            total = self.message.summed(x, self.edges, shots, view)
+            return total / view.by_target.count.clamp(min=1.0) if isinstance(self.aggregate, Mean) else total
         if x.device.type != "cpu" or torch.compiler.is_compiling():
             return self._aggregated(x, shots, view)
         per_shot = view.n_directed * self.message.edge_parts * x.shape[2] * x.element_size()
@@ -160,13 +164,26 @@ class Layer(nn.Module):
         out: Tensor = self.aggregate(messages, view)
         return out
 
-    def _fusible(self, x: Tensor, shots: Shots) -> bool:
+    def _adds_up(self) -> bool:
+        """Whether kernels know the layer: messages are added up or averaged, and nothing is done to them before."""
         return (
             self.fused
             and isinstance(self.aggregate, Sum | Mean)
             and self.norm.per == "nodes"
             and not torch.compiler.is_compiling()
+        )
+
+    def _fusible(self, x: Tensor, shots: Shots) -> bool:
+        return (
+            self._adds_up()
             and not torch.is_autocast_enabled("cpu")
-            and x.device.type == "cpu"
             and x.dtype == shots.values.dtype == self.take.weight.dtype == torch.float32
+        )
+
+    def _fusible_on_device(self, x: Tensor) -> bool:
+        return (
+            self._adds_up()
+            and device_kernels.runs_on(x.device)
+            and x.dtype != torch.float64
+            and self.take.weight.dtype == torch.float32
         )

@@ -55,9 +55,24 @@ class Message(nn.Module):
 
 
 class SiluMessage(Message):
-    """A message that `fused_layer` can make and add up on a CPU."""
+    """A message that `fused_layer` can make and add up on a CPU, and `device_messages` on a GPU."""
 
     rule: str
+
+    def summed(self, x: Tensor, edges: EdgeFeatures, shots: Shots, view: GraphView) -> Tensor:
+        """The sum of the messages that enter each node, by the kernels for a GPU: [batch, n_nodes, hidden]."""
+        from autoqec.decoders.modules.device_messages import sum_of_messages
+
+        terms = edges.terms(view)
+        weight = torch.cat([self.src.weight, self.dst.weight])
+        inputs = x
+        if terms.bits is not None:
+            inputs = with_bits(x, shots)
+            weight = torch.cat([weight, terms.bits.reshape(-1, 1)], dim=1)
+        ends = functional.linear(inputs, weight)
+        if self.rule == "residual_mlp":
+            ends = torch.cat([ends, x.to(ends.dtype)], dim=-1)
+        return sum_of_messages(self.rule, view, ends, shots.values, terms.values, terms.static, self.hidden)
 
 
 class Mlp(SiluMessage):

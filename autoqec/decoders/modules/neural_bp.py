@@ -16,12 +16,15 @@ Untrained (w = 1, g = 0.4, u = 0) this is damped belief propagation, a strong st
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from autoqec.decoders.dsl_schema import NeuralBpSpec
+from autoqec.decoders.modules import device_kernels
 from autoqec.decoders.modules.sharing import fault_rows, link_rows
 from autoqec.decoders.modules.structure import TannerLinks, phi
 
@@ -33,7 +36,7 @@ DAMPING = 0.4
 class LearnedBP(nn.Module):
     """Fault log-odds from a syndrome. All tensors are [rows, batch].
 
-    fused: let `fused_bp` do the work where it can. Export and operation counts, which see torch operations only, turn
+    fused: let `fused_bp` (CPU) or `device_bp` (GPU) do the work where they can. Export and operation counts, which see torch operations only, turn
     it off.
     """
 
@@ -120,11 +123,9 @@ def propagate(
 
     syndrome: [n_checks, batch]; prior: [n_faults, batch]. goes_on: whether more than the answer is needed.
     """
-    if _fusible(fused, prior, weights, attention):
-        from autoqec.decoders.modules.fused_bp import fused_propagation
-
+    if fused and _fusible(prior, weights, attention):
         return Propagated(
-            *fused_propagation(
+            *_kernel_for(prior.device)(
                 links,
                 syndrome.to(prior.dtype),
                 prior,
@@ -136,7 +137,6 @@ def propagate(
                 None if begin is None else begin.last.detach(),
                 min_sum=min_sum,
                 goes_on=goes_on,
-                threads=torch.get_num_threads(),
             )
         )
 
@@ -172,14 +172,23 @@ def propagate(
     return Propagated(answer, posterior, check)
 
 
-def _fusible(fused: bool, prior: Tensor, weights: Weights, attention: LinkAttention | None) -> bool:
+def _fusible(prior: Tensor, weights: Weights, attention: LinkAttention | None) -> bool:
     return (
-        fused
-        and not torch.compiler.is_compiling()
-        and prior.device.type == "cpu"
+        not torch.compiler.is_compiling()
+        and (prior.device.type == "cpu" or device_kernels.runs_on(prior.device))
         and prior.dtype == weights.link.dtype == torch.float32
         and attention is None
     )
+
+
+def _kernel_for(device: torch.device) -> Callable[..., tuple[Tensor, Tensor, Tensor]]:
+    if device.type == "cpu":
+        from autoqec.decoders.modules.fused_bp import fused_propagation
+
+        return partial(fused_propagation, threads=torch.get_num_threads())
+    from autoqec.decoders.modules.device_bp import device_propagation
+
+    return device_propagation
 
 
 def _checks(links: TannerLinks, message: Tensor, sign: Tensor, *, min_sum: bool) -> Tensor:
