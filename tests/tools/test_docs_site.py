@@ -11,6 +11,8 @@ from pathlib import Path
 import click
 import pytest
 import yaml
+from docs_reference import pages
+from documented_commands import READ, shown
 
 import autoqec
 from autoqec.commands import VERBS, main
@@ -18,13 +20,6 @@ from autoqec.decoders.baselines import registry
 from autoqec.decoders.dsl_schema import PredecoderDSL
 
 ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "tools"))
-
-from docs_reference import pages  # noqa: E402
-
-READ = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-_FENCE = re.compile(r"^```(?:text|bash)?\n(.*?)^```", re.MULTILINE | re.DOTALL)
-_INLINE = re.compile(r"`(autoqec [^`]+)`")
 
 
 @pytest.fixture(scope="module")
@@ -60,19 +55,9 @@ def test_the_site_has_every_page(made: dict[str, str]) -> None:
     assert yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))["theme"]["font"] is False
 
 
-def _shown(page: Path) -> list[str]:
-    """The command lines that a page shows, in blocks and in sentences."""
-    text = page.read_text(encoding="utf-8")
-    lines = [line for block in _FENCE.findall(text) for line in block.replace("\\\n", " ").splitlines()]
-    found = [line.strip().removeprefix("$ ") for line in lines] + [
-        each.replace("\\|", "|") for each in _INLINE.findall(text)
-    ]
-    return [line for line in found if line.startswith("autoqec ")]
-
-
 @pytest.mark.parametrize("page", READ, ids=lambda page: page.name)
 def test_commands_that_a_page_shows_have_such_options(page: Path) -> None:
-    for line in _shown(page):
+    for line in shown(page):
         words = shlex.split(
             line.partition(" #")[0].replace("...", "").replace("[", "").replace("]", "").partition("|")[0]
         )[1:]
