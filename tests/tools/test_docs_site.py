@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 import pytest
 import yaml
+from browser import MISSING, Browser
 from docs_reference import pages
 from documented_commands import READ, shown
 
@@ -74,15 +75,33 @@ def test_commands_that_a_page_shows_have_such_options(page: Path) -> None:
         assert asked <= known, line
 
 
-@pytest.mark.slow
-def test_the_site_is_built_and_read_without_a_network(tmp_path: Path) -> None:
-    build = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path / "site")]
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("site")
+    build = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
     done = subprocess.run(build, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    for page in (tmp_path / "site").rglob("*.html"):
+    return folder
+
+
+@pytest.mark.slow
+def test_the_site_is_built_and_read_without_a_network(site: Path) -> None:
+    for page in site.rglob("*.html"):
         text = page.read_text(encoding="utf-8")
         assert re.findall(r'<(?:script|img|iframe)[^>]*\ssrc="?(?:https?:)?//[^"\s>]*', text) == []
         assert (
             re.findall(r'<link[^>]*rel="?(?:stylesheet|preload|preconnect)[^>]*href="?(?:https?:)?//', text)
             == []
         )
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(bool(MISSING), reason=f"{' and '.join(MISSING)} not installed")
+def test_the_site_is_searched_from_files(site: Path) -> None:
+    with Browser() as browser:
+        browser.open((site / "reference" / "cli.html").as_uri())
+        browser.run("document.querySelector('#__search').click()")
+        browser.type(".md-search__input", "calibration")
+        links = "return [...document.querySelectorAll('.md-search-result__link')].map(link => link.href)"
+        assert any("statistics.html" in link for link in browser.until(links))
+        assert browser.complaints() == []
