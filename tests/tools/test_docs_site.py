@@ -11,6 +11,9 @@ from pathlib import Path
 import click
 import pytest
 import yaml
+from browser import MISSING, Browser
+from docs_reference import pages
+from documented_commands import READ, shown
 
 import autoqec
 from autoqec.commands import VERBS, main
@@ -18,13 +21,6 @@ from autoqec.decoders.baselines import registry
 from autoqec.decoders.dsl_schema import PredecoderDSL
 
 ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "tools"))
-
-from docs_reference import pages  # noqa: E402
-
-READ = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-_FENCE = re.compile(r"^```(?:text|bash)?\n(.*?)^```", re.MULTILINE | re.DOTALL)
-_INLINE = re.compile(r"`(autoqec [^`]+)`")
 
 
 @pytest.fixture(scope="module")
@@ -60,19 +56,9 @@ def test_the_site_has_every_page(made: dict[str, str]) -> None:
     assert yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))["theme"]["font"] is False
 
 
-def _shown(page: Path) -> list[str]:
-    """The command lines that a page shows, in blocks and in sentences."""
-    text = page.read_text(encoding="utf-8")
-    lines = [line for block in _FENCE.findall(text) for line in block.replace("\\\n", " ").splitlines()]
-    found = [line.strip().removeprefix("$ ") for line in lines] + [
-        each.replace("\\|", "|") for each in _INLINE.findall(text)
-    ]
-    return [line for line in found if line.startswith("autoqec ")]
-
-
 @pytest.mark.parametrize("page", READ, ids=lambda page: page.name)
 def test_commands_that_a_page_shows_have_such_options(page: Path) -> None:
-    for line in _shown(page):
+    for line in shown(page):
         words = shlex.split(
             line.partition(" #")[0].replace("...", "").replace("[", "").replace("]", "").partition("|")[0]
         )[1:]
@@ -89,15 +75,33 @@ def test_commands_that_a_page_shows_have_such_options(page: Path) -> None:
         assert asked <= known, line
 
 
-@pytest.mark.slow
-def test_the_site_is_built_and_read_without_a_network(tmp_path: Path) -> None:
-    build = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path / "site")]
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("site")
+    build = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
     done = subprocess.run(build, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    for page in (tmp_path / "site").rglob("*.html"):
+    return folder
+
+
+@pytest.mark.slow
+def test_the_site_is_built_and_read_without_a_network(site: Path) -> None:
+    for page in site.rglob("*.html"):
         text = page.read_text(encoding="utf-8")
         assert re.findall(r'<(?:script|img|iframe)[^>]*\ssrc="?(?:https?:)?//[^"\s>]*', text) == []
         assert (
             re.findall(r'<link[^>]*rel="?(?:stylesheet|preload|preconnect)[^>]*href="?(?:https?:)?//', text)
             == []
         )
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(bool(MISSING), reason=f"{' and '.join(MISSING)} not installed")
+def test_the_site_is_searched_from_files(site: Path) -> None:
+    with Browser() as browser:
+        browser.open((site / "reference" / "cli.html").as_uri())
+        browser.run("document.querySelector('#__search').click()")
+        browser.type(".md-search__input", "calibration")
+        links = "return [...document.querySelectorAll('.md-search-result__link')].map(link => link.href)"
+        assert any("statistics.html" in link for link in browser.until(links))
+        assert browser.complaints() == []

@@ -1,0 +1,155 @@
+"""Every command that README.md and the pages of docs/ show is run, in the order of its page, in a folder with one real run."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+import pytest
+import yaml
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tools"))  # documented_commands
+
+from documented_commands import READ, RUN_ID, Shown, commands, ready
+
+from autoqec.envs.load import builtin_names, load_env
+
+pytestmark = pytest.mark.runs
+
+ELSEWHERE = {
+    "step": "tests/agent_tools/test_skill_commands.py, step by step",
+    "mcp": "tests/agent_tools/test_mcp_server.py",
+    "add-env": "tests/commands/test_env.py answers its questions",
+}
+"""Commands that wait for somebody, and what plays them."""
+MODEL_NEEDED = re.compile(r"--proposer llm|--budget-usd")
+"""tests/runs/test_llm_runs.py and test_agent_runs.py."""
+EXTENDS = "extending.md"
+"""tests/tools/test_extending.py plays it, with what it adds."""
+SMALL = {"min_shots_train": 4_000, "min_shots_val": 20_000, "min_shots_verify": 4_000}
+"""Enough to see the gain of untrained propagation, the first round of optuna, at the largest p of a sweep."""
+HOT = {
+    "type": "neural_bp",
+    "output_mode": "soft_priors",
+    "neural_bp": {"iterations": 2},
+    "training": {"learning_rate": 1e30, "epochs": 3, "batch_size": 128},
+}
+FAILS = {("run-round", "env.yaml", "hot.yaml", "runs/demo/round_1"): 1}
+"""Exit codes other than 0 that the page itself shows."""
+
+
+@pytest.fixture(scope="module")
+def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a run of one verified round, environments of few shots, an error model and its shots."""
+    folder = tmp_path_factory.mktemp("documented")
+    for name in builtin_names():
+        env = load_env(name)
+        spec = env.spec.model_dump(mode="json", exclude_none=True)
+        spec["eval_protocol"] |= SMALL
+        spec["noise"] |= {"reference_p": max(env.spec.noise.p)} if env.spec.noise.p else {}
+        (folder / f"{name}.yaml").write_text(yaml.safe_dump(spec))
+    for name in ("env.yaml", "my_env.yaml"):
+        shutil.copy(folder / "surface_d3_depol.yaml", folder / name)
+    (folder / "hot.yaml").write_text(yaml.safe_dump(HOT))
+    small = {"iterations": 3, "weight_sharing": "neighbourhood"}
+    config = {
+        "type": "neural_bp",
+        "output_mode": "soft_priors",
+        "neural_bp": small,
+        "training": {"epochs": 0},
+    }
+    (folder / "small.yaml").write_text(yaml.safe_dump(config))
+    circuit = load_env("surface_d5_depol").circuit(0.005)
+    for name in ("m.dem", "d5.dem"):
+        circuit.detector_error_model(decompose_errors=True).to_file(folder / name)
+    circuit.compile_detector_sampler(seed=1).sample_write(500, filepath=str(folder / "shots.b8"), format="b8")
+    made = autoqec(
+        folder, "run", "surface_d5_depol.yaml", "--rounds", "1", "--proposer", "optuna", "--own-repository",
+        "--run-id", RUN_ID,
+    )  # fmt: skip
+    assert made.returncode == 0, made.stderr
+    assert autoqec(folder, "run-round", "env.yaml", "small.yaml", "child").returncode == 0
+    for name in ("parent_a", "parent_b", "round"):
+        shutil.copytree(folder / "child", folder / name)
+    return folder
+
+
+def autoqec(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "autoqec", *words],
+        cwd=folder,
+        env=environment(folder),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def environment(folder: Path) -> dict[str, str]:
+    return {**os.environ, "AUTOQEC_HOME": str(folder / "home"), "COLUMNS": "200"}
+
+
+def looked_at(folder: Path, *words: str) -> None:
+    """A server: it says where it listens, shows the run there, and ends by Ctrl-C."""
+    command = [sys.executable, "-m", "autoqec", *words, "--port", "0"]
+    with subprocess.Popen(
+        command, cwd=folder, env=environment(folder), stdout=subprocess.PIPE, text=True
+    ) as server:
+        assert server.stdout is not None
+        try:
+            found = None
+            while found is None and (line := server.stdout.readline()):
+                found = re.search(r"http://\S+", line)
+            assert found is not None
+            with urllib.request.urlopen(found[0]) as page:
+                assert RUN_ID in page.read().decode()
+        finally:
+            server.send_signal(signal.SIGINT)
+        server.stdout.read()
+    assert server.returncode == 0
+
+
+def _known_here(word: str, folder: Path) -> str:
+    """What only the run and an earlier verification know."""
+    if word == "REPOSITORY":
+        return str(json.loads((folder / "runs" / RUN_ID / "run.json").read_text())["repository"])
+    if word == "BUNDLE_ID":
+        return str(
+            json.loads((folder / "child" / "verification_report.json").read_text())["paired_eval_bundle_id"]
+        )
+    return word.replace("<run_id>", RUN_ID)
+
+
+def play(command: Shown, folder: Path) -> None:
+    words = [_known_here(word, folder) for word in ready(command, folder)]
+    if command.is_a_name:
+        done = autoqec(folder, *words, "--help")
+        assert done.returncode == 0, (command.line, done.stderr)
+    elif command.verb == "serve":
+        looked_at(folder, *words)
+    else:
+        done = autoqec(folder, *words)
+        assert done.returncode == FAILS.get(tuple(words), 0), (command.line, words, done.stdout, done.stderr)
+
+
+def _is_played(command: Shown) -> bool:
+    return command.is_a_name or not (command.verb in ELSEWHERE or MODEL_NEEDED.search(command.line))
+
+
+def test_every_command_of_every_page_runs(workspace: Path) -> None:
+    played: set[tuple[str, ...]] = set()
+    for page in (page for page in READ if page.name != EXTENDS):
+        for command in commands(page):
+            words = tuple(ready(command, workspace))
+            if _is_played(command) and words not in played:
+                played.add(words)
+                play(command, workspace)
+    assert len(played) > 60

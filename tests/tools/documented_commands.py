@@ -1,0 +1,107 @@
+"""The command lines that the pages show, made ready to run: names for things of the reader stand for things that are there,
+and numbers are small. What a page shows is what runs; nothing else about a line is changed."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+READ = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+RUN_ID = "20261115-113000"
+
+_FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+_SHELL = ("", "text", "bash")
+_INLINE = re.compile(r"`(autoqec [^`]+)`")
+_OPTIONAL = re.compile(r"\[[^\]]*\]")
+
+READERS = {
+    "runs/<run_id>/round_<N>": f"runs/{RUN_ID}/round_1",
+    "runs/20260101-000000/round_1": f"runs/{RUN_ID}/round_1",
+    "runs/<run_id>": f"runs/{RUN_ID}",
+    "<run_dir>": f"runs/{RUN_ID}",
+    "RUN_DIR": f"runs/{RUN_ID}",
+    "RUN_A": f"runs/{RUN_ID}",
+    "RUN_B": f"runs/{RUN_ID}",
+    "RUN_ID.tar.gz": f"{RUN_ID}.tar.gz",
+    "RUN_ID": RUN_ID,
+    "FILE": f"{RUN_ID}.tar.gz",
+    "ENV": "surface_d5_depol",
+    "CONFIG": "neural_bp_untrained",
+    "ROUND_DIR": f"runs/{RUN_ID}/round_1",
+    "NAME": "EnvSpec",
+    "N": "1",
+    "ID": RUN_ID,
+}
+"""What stands for something of the reader's, and what it is here."""
+
+_ID_ROUND = re.compile(r"^ID/round_\d+$")
+_BUILTIN = re.compile(r"^(surface_d\d_depol|bb72_depol)$")
+_SMALLER = {"--shots": 4_000, "--rounds": 1, "--max-errors": 200}
+_MAKES_PROBLEMS = {"run", "run-round", "baseline", "verify", "step"}
+"""Commands that take an environment of fewer shots in place of a builtin one."""
+
+
+_ALONE = {"runs", "doctor", "serve", "install-skills", "--help"}
+"""Commands that need no argument."""
+_NAMES = {("export", "--onnx"), ("decode", "--predecoder"), ("env", "show"), ("baseline", "--per", "round")}
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A line of a page: its words after `autoqec`, without what is optional."""
+
+    page: str
+    line: str
+    words: tuple[str, ...]
+
+    @property
+    def verb(self) -> str:
+        return self.words[0] if self.words else ""
+
+    @property
+    def is_a_name(self) -> bool:
+        """A sentence that names a command or an option of it, or shows it with dots in place of its arguments."""
+        return (
+            "..." in self.line or self.words in _NAMES or (len(self.words) == 1 and self.verb not in _ALONE)
+        )
+
+
+def shown(page: Path) -> list[str]:
+    """The command lines that a page shows, in blocks and in sentences."""
+    text = page.read_text(encoding="utf-8")
+    blocks = [block for kind, block in _FENCE.findall(text) if kind in _SHELL]
+    lines = [line for block in blocks for line in block.replace("\\\n", " ").splitlines()]
+    found = [line.strip().removeprefix("$ ") for line in lines] + [
+        each.replace("\\|", "|") for each in _INLINE.findall(text)
+    ]
+    return [line for line in found if line.startswith("autoqec ")]
+
+
+def commands(page: Path) -> list[Shown]:
+    """Each once, in the order of the page."""
+    out: dict[tuple[str, ...], Shown] = {}
+    for line in shown(page):
+        alone = re.split(r"\s#|\s{3,}", line)[0].replace("...", "")  # behind it stand words for the reader
+        words = tuple(shlex.split(_OPTIONAL.sub(" ", alone))[1:])
+        out.setdefault(words, Shown(page.name, line, words))
+    return list(out.values())
+
+
+def ready(command: Shown, environments: Path) -> list[str]:
+    """The words to run in the workspace. environments: where the smaller ones are."""
+    out: list[str] = []
+    before = ""
+    for word in command.words:
+        here = f"{RUN_ID}/round_1" if _ID_ROUND.match(word) else READERS.get(word, word)
+        if (command.verb, word) == ("run-round", "ROUND_DIR"):
+            here = "runs/new"
+        if _BUILTIN.match(here) and command.verb in _MAKES_PROBLEMS:
+            here = str(environments / f"{here}.yaml")
+        if before in _SMALLER:
+            here = str(min(int(float(here)), _SMALLER[before]))
+        out.append(here)
+        before = word
+    return out
