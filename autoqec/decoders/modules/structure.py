@@ -72,10 +72,14 @@ class TannerLinks(nn.Module):
 class GraphEdges(nn.Module):
     """The matching graph: edges, the faults of each edge and the edges of each fault.
 
-    edges_of_fault: padded with `n_edges`. An edge without faults keeps its prior: `untouched`.
+    edges_of_fault: padded with `n_edges`. An edge without faults keeps its prior: `untouched`. fault: those of edge i from edge_ptr[i] on.
+
+    fused: let `fused_edges` do the work where it can. Export and operation counts, which see torch operations only, turn it off.
     """
 
+    fused: bool = True
     fault: Tensor
+    edge_ptr: Tensor
     edges_of_fault: Tensor
     untouched: Tensor
 
@@ -89,6 +93,7 @@ class GraphEdges(nn.Module):
         columns = incidence.tocsc()
         tables = {
             "fault": incidence.indices.astype(np.int64),
+            "edge_ptr": incidence.indptr.astype(np.int64),
             "edges_of_fault": padded_rows(
                 columns.indptr.astype(np.int64), columns.indices.astype(np.int64), self.n_edges
             ),
@@ -103,11 +108,23 @@ class GraphEdges(nn.Module):
 
         tanh(edge / 2) is the product of tanh(fault / 2): magnitudes add up as phi, signs as a parity.
         """
+        if self._fusible(fault_log_odds):
+            from autoqec.decoders.modules.fused_edges import edges_from_faults
+
+            return edges_from_faults(fault_log_odds, self.edge_ptr, self.fault, self.untouched)
         total = self.by_edge.sum(phi(fault_log_odds.abs())[self.fault][None])[0]
         flips = self.by_edge.sum((fault_log_odds < 0).to(fault_log_odds.dtype)[self.fault][None])[0]
         sign = 1.0 - 2.0 * torch.remainder(flips, 2.0)
         untouched = self.untouched[:, None]
         return torch.where(untouched == 0, sign * phi(total), untouched)
+
+    def _fusible(self, fault_log_odds: Tensor) -> bool:
+        return (
+            self.fused
+            and not torch.compiler.is_compiling()
+            and fault_log_odds.device.type == "cpu"
+            and fault_log_odds.dtype == torch.float32
+        )
 
     def labels(self, faults: Tensor) -> Tensor:
         """[n_edges, batch]: which edges flipped, from which faults happened [n_faults, batch]."""
