@@ -21,7 +21,7 @@ from autoqec.decoders.gates import I64, ONE_STAGE, Gates, Staged, through_stages
 from autoqec.decoders.hard_flips import FaultMaps, HardFlips
 from autoqec.envs.packing import checked, unpack
 from autoqec.envs.problem import F64, U8, DecodingProblem, log_odds
-from autoqec.errors import InputError, UnavailableError
+from autoqec.errors import UnavailableError
 
 Kind = Literal["edges", "priors", "faults"]
 """edges: float [shots, n_edges] log-odds; priors: float [shots, n_faults] probabilities; faults: packed [shots, ceil(n_faults / 8)]."""
@@ -106,12 +106,7 @@ class AnswerDecoder:
 
 def deciders(backend: Backend, gates: Gates, *, threads: int | None = 1) -> tuple[AnswerDecoder, ...]:
     """The backend behind every stage."""
-    if any(order is not None for order in gates.orders) and backend.name != "osd":
-        raise InputError(
-            f"{backend.name} has no order of ordered statistics",
-            where="stages.order",
-            hint="remove order, or use an environment with classical_backend: osd",
-        )
+    gates.check(backend.problem, backend.name)
     own = AnswerDecoder(backend, threads=threads)
     return tuple(
         own

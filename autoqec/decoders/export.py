@@ -154,7 +154,9 @@ def export_round(
 
 
 def _unrolled(dsl: PredecoderDSL) -> int:
-    """Iterations of belief propagation that a graph spells out."""
+    """Iterations of belief propagation that a graph spells out: of a cascade those of its longest stage."""
+    if dsl.stages is not None:
+        return max(map(_unrolled, dsl.parts))
     if (bp := dsl.neural_bp) is None:
         return 0
     return (

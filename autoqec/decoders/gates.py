@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from autoqec.envs.packing import width
-from autoqec.envs.problem import U8
+from autoqec.envs.problem import U8, DecodingProblem
 from autoqec.errors import InputError
 
 if TYPE_CHECKING:
@@ -67,6 +67,21 @@ class Gates:
     @property
     def stages(self) -> int:
         return len(self.orders)
+
+    def check(self, problem: DecodingProblem, backend: str) -> None:
+        """Raises InputError where the backend behind the stages cannot do what they need."""
+        if any(order is not None for order in self.orders) and backend != "osd":
+            raise InputError(
+                f"{backend} has no order of ordered statistics",
+                where="stages.order",
+                hint="remove order, or use an environment with classical_backend: osd",
+            )
+        if self.thresholds and backend == "mwpm" and problem.n_observables != 1:
+            raise InputError(
+                f"the gate of a cascade in front of matching needs one observable, not {problem.n_observables}",
+                where="type",
+                hint="use one of the stages alone",
+            )
 
 
 ONE_STAGE = Gates()

@@ -9,6 +9,7 @@ from autoqec.decoders.compiler import context
 from autoqec.decoders.cost_basis import typical_syndromes
 from autoqec.decoders.flop_census import AfterStage, count
 from autoqec.decoders.modules.cascade import EARLIER_EDGES, EARLIER_PRIORS, CascadePredecoder
+from autoqec.decoders.modules.predecoders import ProblemPredecoder
 from autoqec.envs.packing import unpack
 from autoqec.envs.problem import DecodingProblem
 
@@ -29,15 +30,17 @@ def stage_flops(
     found: list[int] = []
     bits = unpack(typical_syndromes(problem, shots), problem.n_checks)
     rows, earlier = torch.from_numpy(bits).float(), None
-    for number, stage in enumerate(module.stages):
+    stages = [each for each in module.stages if isinstance(each, ProblemPredecoder)]
+    for number, stage in enumerate(stages):
         name = EARLIER_PRIORS if module.edges is None else EARLIER_EDGES
-        counted, seen = stage, rows
+        counted: torch.nn.Module = stage
+        seen = rows
         if earlier is not None:
             counted, seen = AfterStage(stage, problem.n_checks, name), torch.cat([rows, earlier], dim=1)
         small = count(counted, [seen[:4]], ctx)
         many = seen[: shots if earlier is None else _HARD]
         found.append(count(counted, [many], ctx).mean if small.spread else small.mean)
-        if number + 1 == len(module.stages):
+        if number + 1 == len(stages):
             break
         with torch.no_grad():
             given = ctx if earlier is None else {**ctx, name: earlier}

@@ -73,7 +73,7 @@ class CascadePredecoder(ProblemPredecoder):
 
     @property
     def in_use(self) -> list[ProblemPredecoder]:
-        return list(self.stages)[: self.active]  # type: ignore[arg-type]
+        return [each for each in self.stages if isinstance(each, ProblemPredecoder)][: self.active]
 
     def planned_shares(self, flops: Sequence[int]) -> tuple[float, ...]:
         """The share of the shots that should reach each stage, where the stages cost so much."""

@@ -63,10 +63,12 @@ def test_a_gate_that_is_shut_is_the_first_stage_and_an_open_one_the_last(scene, 
 
     module.thresholds.fill_(0.0)
     shut = PredecoderPipeline(module, backend).staged(shots.detectors)
-    assert (shut.predictions == first).all() and shut.reached(2) == (SHOTS, 0)
+    assert (shut.predictions == first).all()
+    assert shut.reached(2) == (SHOTS, 0)
     module.thresholds.fill_(EVERY_SHOT)
     wide = PredecoderPipeline(module, backend).staged(shots.detectors)
-    assert (wide.predictions == last).all() and wide.reached(2) == (SHOTS, SHOTS)
+    assert (wide.predictions == last).all()
+    assert wide.reached(2) == (SHOTS, SHOTS)
 
 
 def test_only_unsure_shots_go_on_whatever_the_batch(scene) -> None:
@@ -86,7 +88,7 @@ def test_only_unsure_shots_go_on_whatever_the_batch(scene) -> None:
 
 
 def test_a_network_behind_a_stage_starts_with_what_that_says(scene) -> None:
-    problem, backend, shots = scene
+    problem, _, shots = scene
     module = compile_predecoder(cascade(SMALL, SHIFT), problem)
     syndrome = torch.from_numpy(unpack(shots.detectors[:50], problem.n_checks)).float()
     first, ctx = module.stages[0], context(problem)
@@ -105,9 +107,9 @@ def test_ordered_statistics_send_on_what_is_not_explained(steane) -> None:
     syndrome = torch.from_numpy(unpack(shots.detectors, problem.n_checks)).float()
     with torch.no_grad():
         likely = module.stages[0].fault_probabilities(syndrome, context(problem)).numpy() > 0.5
-    explained = ((problem.h @ likely.T.astype(np.int32)).T % 2 == unpack(shots.detectors, problem.n_checks)).all(
-        axis=1
-    )
+    explained = (
+        unpack(shots.detectors, problem.n_checks) == (problem.h @ likely.T.astype(np.int32)).T % 2
+    ).all(axis=1)
     assert 0 < explained.sum() < len(explained)
     assert ((found.stage == 0) == explained).all()
 
