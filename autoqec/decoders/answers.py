@@ -16,9 +16,9 @@ import numpy.typing as npt
 from autoqec.decoders.backends import Backend
 from autoqec.decoders.backends.matching import MatchingBackend
 from autoqec.decoders.hard_flips import FaultMaps, HardFlips
+from autoqec.decoders.protocol import Confident
 from autoqec.envs.packing import checked, unpack, width
-from autoqec.envs.problem import F64, U8, DecodingProblem, log_odds
-from autoqec.errors import UnavailableError
+from autoqec.envs.problem import U8, DecodingProblem
 
 Kind = Literal["edges", "priors", "faults"]
 """edges: float [shots, n_edges] log-odds; priors: float [shots, n_faults] probabilities; faults: packed [shots, ceil(n_faults / 8)]."""
@@ -45,32 +45,21 @@ class AnswerDecoder:
         problem = self.backend.problem
         return self._maps.flips(unpack(detectors, problem.n_checks), unpack(faults, problem.n_faults))
 
-    def gap(self, kind: Kind, answers: npt.NDArray[Any], detectors: U8) -> F64:
-        """[shots] log-odds that the observable was not flipped: the weight of the cheapest correction that flips it, less that of
-        the cheapest that does not.
+    def predict_with_confidence(self, kind: Kind, answers: npt.NDArray[Any], detectors: U8) -> Confident:
+        """The same predictions, and the log-odds that each is right under the model's weights (`Confident`).
 
         Raises:
-            UnavailableError: the backend is not matching, or the problem has several observables.
+            InputError: matching cannot tell the classes of one of the observables apart, as on a torus.
         """
-        problem = self.backend.problem
-        if not isinstance(self.backend, MatchingBackend) or problem.n_observables != 1:
-            raise UnavailableError(
-                "a confidence is known for matching with one observable, not for "
-                f"{self.backend.name} with {problem.n_observables}",
-                where=problem.name,
-                hint="use decode",
-            )
-        frame = None
         if kind == "faults":
             flips = self.flips(answers, detectors)
-            detectors, frame = flips.residual, flips.frame
-            weights: npt.NDArray[Any] = log_odds(self.backend.graph.priors)
-        else:
-            weights = (
-                answers if kind == "edges" else self.backend.edge_weights(answers, threads=self._threads)
-            )
-        gap = self.backend.per_shot.logical_classes(detectors, weights, threads=self._threads).gap
-        return gap if frame is None else np.where(frame[:, 0] & 1, -gap, gap)
+            found = self.backend.decode_with_confidence(flips.residual)
+            return found._replace(predictions=flips.frame ^ found.predictions)
+        if kind == "edges":
+            matcher = self._matching.per_shot
+            return matcher.decode_with_margins(detectors, answers, threads=self._threads)
+        priors = answers.astype(np.float64)
+        return self.backend.priors_with_confidence(detectors, priors, threads=self._threads)
 
     @property
     def _matching(self) -> MatchingBackend:
@@ -106,14 +95,13 @@ class AnsweringDecoder(ABC):
             out[start : start + self._batch] = self._answered.predict(*self.answers(part), part)
         return out
 
-    def decode_with_gap(self, detectors: U8) -> tuple[U8, F64]:
-        """Predictions, and the log-odds that the observable was not flipped (`AnswerDecoder.gap`): the model is asked once."""
+    def decode_with_confidence(self, detectors: U8) -> Confident:
+        """Predictions, and the log-odds that each is right: the model is asked once."""
         packed = checked(detectors, self.problem.n_checks, what="detectors")
         out = np.zeros((len(packed), width(self.problem.n_observables)), dtype=np.uint8)
-        gap = np.zeros(len(packed))
+        log_odds = np.zeros(len(packed))
         for start in range(0, len(packed), self._batch):
-            part = packed[start : start + self._batch]
-            answers = self.answers(part)
-            gap[start : start + self._batch] = self._answered.gap(*answers, part)
-            out[start : start + self._batch] = self._answered.predict(*answers, part)
-        return out, gap
+            rows = slice(start, start + self._batch)
+            part = packed[rows]
+            out[rows], log_odds[rows] = self._answered.predict_with_confidence(*self.answers(part), part)
+        return Confident(out, log_odds)

@@ -22,10 +22,12 @@ from autoqec.decoders.backends._kernels.matching_gauge import (
 )
 from autoqec.decoders.backends._kernels.matching_grow import SOLVED, UNMATCHABLE
 from autoqec.decoders.backends._kernels.pieces import read_only
+from autoqec.decoders.protocol import Confident
 from autoqec.envs.packing import checked, pack, unpack, width
 from autoqec.envs.problem import BOUNDARY, F64, I32, U8, MatchingGraph
 from autoqec.errors import InputError
 
+I64 = npt.NDArray[np.int64]
 Weights = npt.NDArray[np.float32] | npt.NDArray[np.float64]
 
 MAX_DETECTORS = 1 << 20
@@ -130,18 +132,11 @@ class PerShotMatcher:
         cycle of edges between detectors may flip it. So it is for the memory experiments of surface and
         repetition codes; the graph of a toric code is refused.
         """
-        engine, gauge = self._class_engine(observable)
         detectors = checked(detectors, self.n_detectors, what="detectors")
-        n = self.n_detectors
-        with_observable = np.zeros((len(detectors), width(n + 1)), dtype=np.uint8)
-        with_observable[:, : detectors.shape[1]] = detectors
-        # A correction flips the observable: what it flips in this gauge, plus the defects in `gauge`, mod 2.
-        parity = np.bitwise_count(detectors & gauge).sum(axis=1) & 1
-        with_observable[:, -1] |= (parity << (n % 8)).astype(np.uint8)
-        batches = []
-        for _ in (0, 1):
-            batches.append(self._match(engine, with_observable, weights, threads, edges=True))
-            with_observable[:, -1] ^= np.uint8(1 << (n % 8))
+        batches = [
+            self._match_class(detectors, weights, observable, np.full(len(detectors), value), threads)
+            for value in (0, 1)
+        ]
         missing = np.stack([b.status == UNMATCHABLE for b in batches], axis=1)
         self._refuse_unmatchable(batches[0]._replace(detectors=detectors), missing[:, 0] & missing[:, 1])
         edges = np.stack([b.edges for b in batches], axis=1)
@@ -149,6 +144,40 @@ class PerShotMatcher:
         edges[missing] = 0
         totals[missing] = np.inf
         return LogicalClasses(edges, totals)
+
+    def decode_with_margins(
+        self, detectors: U8, weights: Weights, *, predicted: U8 | None = None, threads: int | None = None
+    ) -> Confident:
+        """Predicted observables, and the margin of each shot: the weight of the cheapest correction with any other values of the
+        observables, less that of the cheapest of all. Exact, with one matching more for every observable, each of which must be
+        one that `logical_classes` can take.
+
+        predicted: packed observables of the same weights by another exact matcher, which break ties in their own way.
+        Others as for `decode`. Infinite where no correction has other values.
+        """
+        best = self._solve(detectors, weights, threads, edges=True)
+        answers = best.observables if predicted is None else predicted
+        detectors = checked(detectors, self.n_detectors, what="detectors")
+        values = unpack(answers, self.n_observables).astype(np.int64)
+        lightest = np.full(len(detectors), np.inf)
+        for observable in range(self.n_observables):
+            other = self._match_class(detectors, weights, observable, 1 - values[:, observable], threads)
+            found = other.status != UNMATCHABLE
+            lightest[found] = np.minimum(lightest[found], other.totals[found])
+        return Confident(answers, np.maximum(lightest - best.totals, 0.0))
+
+    def _match_class(
+        self, detectors: U8, weights: Weights, observable: int, values: I64, threads: int | None
+    ) -> Batch:
+        """Cheapest corrections that give an observable these values, [shots] of 0 and 1."""
+        engine, gauge = self._class_engine(observable)
+        n = self.n_detectors
+        with_observable = np.zeros((len(detectors), width(n + 1)), dtype=np.uint8)
+        with_observable[:, : detectors.shape[1]] = detectors
+        # A correction flips the observable: what it flips in this gauge, plus the defects in `gauge`, mod 2.
+        parity = (np.bitwise_count(detectors & gauge).sum(axis=1, dtype=np.int64) & 1) ^ values
+        with_observable[:, -1] |= (parity << (n % 8)).astype(np.uint8)
+        return self._match(engine, with_observable, weights, threads, edges=True)
 
     def _solve(self, detectors: U8, weights: Weights, threads: int | None, *, edges: bool) -> Batch:
         detectors = checked(detectors, self.n_detectors, what="detectors")
