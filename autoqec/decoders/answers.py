@@ -49,7 +49,7 @@ class AnswerDecoder:
         """The same predictions, and the log-odds that each is right under the model's weights (`Confident`).
 
         Raises:
-            InputError: matching cannot tell the classes of one of the observables apart, as on a torus.
+            UnavailableError: matching cannot tell the classes of one of the observables apart, as on a torus.
         """
         if kind == "faults":
             flips = self.flips(answers, detectors)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from autoqec.envs.problem import F64, U8, DecodingProblem
+from autoqec.errors import UnavailableError
 
 
 class Decoder(Protocol):
@@ -29,6 +30,20 @@ class ConfidentDecoder(Decoder, Protocol):
     """A decoder that says how sure it is. Its predictions are those of `decode`."""
 
     def decode_with_confidence(self, detectors: U8) -> Confident: ...
+
+
+def decode_with_confidence(decoder: Decoder, detectors: U8, *, name: str) -> Confident:
+    """
+    Raises:
+        UnavailableError: the decoder, called `name`, does not say how sure it is.
+    """
+    if not isinstance(decoder, ConfidentDecoder):
+        raise UnavailableError(
+            f"{name} does not say how sure it is",
+            where="confidence",
+            hint="take a predecoder, pymatching, belief_matching, bposd or turbo",
+        )
+    return decoder.decode_with_confidence(detectors)
 
 
 class DecoderFactory(Protocol):

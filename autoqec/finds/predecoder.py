@@ -102,11 +102,11 @@ class Predecoder:
         predicted, log_odds = self._decoder.decode_with_confidence(packed)
         return unpack(predicted, self._problem.n_observables), log_odds
 
-    def as_sinter(self) -> sinter.Decoder:
-        """For `sinter.collect(custom_decoders={...})`."""
+    def as_sinter(self, *, discard_below: float | None = None) -> sinter.Decoder:
+        """For `sinter.collect(custom_decoders={...})`. discard_below: log-odds below which sinter counts a shot as discarded."""
         from autoqec.decoders.sinter_adapter import SinterDecoder
 
-        return SinterDecoder(self)
+        return SinterDecoder(self, discard_below=discard_below)
 
     def build(self, problem: DecodingProblem) -> PredecoderPipeline | ConfinedDecoder:
         """The decoder for an error model: that of the environment, or one with the same faults and other probabilities.

@@ -15,7 +15,7 @@ from autoqec.envs.build import problem_from_dem
 from autoqec.envs.load import load_env
 from autoqec.envs.packing import pack, unpack
 from autoqec.envs.problem import log_odds
-from autoqec.errors import InputError
+from autoqec.errors import UnavailableError
 
 
 def osd_of(h, l):
@@ -154,7 +154,7 @@ def test_several_observables_of_a_matching_against_all_sets_of_edges():
 def test_an_observable_that_winds_around_a_torus_is_refused():
     ends = np.array([*combinations(range(3), 2)], dtype=np.int32)
     matcher = PerShotMatcher(3, ends, np.array([[True], [False], [False]]))
-    with pytest.raises(InputError, match="cannot be moved to the boundary"):
+    with pytest.raises(UnavailableError, match="cannot be moved to the boundary"):
         matcher.decode_with_margins(pack(np.array([[1, 1, 0]])), np.ones(3))
 
 
