@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Literal
 
-from autoqec.eval.calibration_schema import Calibration, KeptRow, ReliabilityRow
+from autoqec.eval.calibration_schema import Calibration, KeptRow, ReliabilityRow, Source
 from autoqec.eval.tally import Confidences, Tally
 from autoqec.eval.verification_state import VerificationState
 from autoqec.stats.confidence import ConfidenceMap, Kept, after_discarding, fit_map, lowered, reliability
@@ -35,17 +34,18 @@ def calibrations(verification: VerificationState, estimate: Tally | None) -> lis
         found = tally.confidences(p, name)
         if found is not None:
             other = fitted if is_fresh or p != at else None
-            rows.append(_calibration(p, "estimate" if is_fresh else "test", found, other, level))
+            rows.append(calibration_of(p, "estimate" if is_fresh else "test", found, other, level))
     return rows
 
 
-def _calibration(
+def calibration_of(
     p: float,
-    source: Literal["estimate", "test"],
+    source: Source,
     found: Confidences,
     fitted: ConfidenceMap | None,
     level: float,
 ) -> Calibration:
+    """fitted: on other shots than these."""
     log_odds, failed = found
     bins = reliability(log_odds, failed, fitted)
     shots, failures = len(failed), int(failed.sum())

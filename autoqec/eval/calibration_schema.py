@@ -8,6 +8,8 @@ from pydantic import Field
 
 from autoqec.eval.schema_row import Interval, Row
 
+Source = Literal["estimate", "test", "fresh"]
+
 
 class ReliabilityRow(Row):
     """Shots with log-odds from `low`, None: minus infinity, up to `high`. expected, mapped: failures by the log-odds as they are, and
@@ -39,12 +41,12 @@ class KeptRow(Row):
 class Calibration(Row):
     """Log-odds of the candidate's predictions at one p, as the trusted side computes them from its answers, against failures.
 
-    source: shots that selected nothing, or those of the test. expected: sum of 1 / (1 + e^m) over the log-odds m as they are;
+    source: shots that selected nothing, those of the test, or others outside a verification. expected: sum of 1 / (1 + e^m) over the log-odds m as they are;
     mapped: over scale * m + offset, fitted on other shots.
     """
 
     p: float
-    source: Literal["estimate", "test"]
+    source: Source
     shots: int
     failures: int
     failures_ci: Interval

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +16,7 @@ from autoqec.stats.table import PairedTable
 class Confidences(NamedTuple):
     """[shots] log-odds that a prediction is right, and whether it is wrong."""
 
-    log_odds: npt.NDArray[np.float32]
+    log_odds: npt.NDArray[np.floating[Any]]
     failed: npt.NDArray[np.bool_]
 
 
