@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from autoqec.envs.packing import width
-from autoqec.envs.problem import U8, DecodingProblem
+from autoqec.envs.problem import F64, U8
 from autoqec.errors import InputError
 
 if TYPE_CHECKING:
@@ -68,19 +68,13 @@ class Gates:
     def stages(self) -> int:
         return len(self.orders)
 
-    def check(self, problem: DecodingProblem, backend: str) -> None:
-        """Raises InputError where the backend behind the stages cannot do what they need."""
+    def check(self, backend: str) -> None:
+        """Raises InputError where the backend behind the stages has no orders and the config names one."""
         if any(order is not None for order in self.orders) and backend != "osd":
             raise InputError(
                 f"{backend} has no order of ordered statistics",
                 where="stages.order",
                 hint="remove order, or use an environment with classical_backend: osd",
-            )
-        if self.thresholds and backend == "mwpm" and problem.n_observables != 1:
-            raise InputError(
-                f"the gate of a cascade in front of matching needs one observable, not {problem.n_observables}",
-                where="type",
-                hint="use one of the stages alone",
             )
 
 
@@ -89,13 +83,14 @@ ONE_STAGE = Gates()
 
 
 class Staged(NamedTuple):
-    """predictions: packed observables. sure: [shots] the number of the gate behind the stage that answered, NaN where it was not asked for.
-    stage: [shots] the stage that answered.
+    """predictions: packed observables. stage: [shots] the stage that answered. log_odds: [shots] that its prediction is right; sure: [shots] what
+    a gate behind that stage looks at. Both are NaN where they were not asked for.
     """
 
     predictions: U8
-    sure: npt.NDArray[np.float64]
-    stage: npt.NDArray[np.int64]
+    log_odds: F64
+    sure: F64
+    stage: I64
 
     def reached(self, stages: int) -> tuple[int, ...]:
         """How many shots each stage was asked about."""
@@ -113,11 +108,12 @@ def through_stages(
 ) -> Staged:
     """Every shot through the stages that it needs.
 
-    batches: shots to ask each stage about at a time; all at once by default. sure_of_all: also behind the last stage, where no gate needs it.
+    batches: shots to ask each stage about at a time; all at once by default. sure_of_all: log-odds of all shots, also where no gate needs them.
     """
     shots = len(detectors)
     predictions = np.zeros((shots, width(deciders[0].backend.problem.n_observables)), dtype=np.uint8)
-    sure, answered = np.full(shots, np.nan), np.zeros(shots, dtype=np.int64)
+    log_odds, sure = np.full(shots, np.nan), np.full(shots, np.nan)
+    answered = np.zeros(shots, dtype=np.int64)
     rows, before = np.arange(shots), None
     for stage, decider in enumerate(deciders):
         is_last = stage == len(deciders) - 1
@@ -131,7 +127,8 @@ def through_stages(
             if is_last and not sure_of_all:
                 predictions[some] = decider.predict(kind, answers, detectors[some])
             else:
-                predictions[some], sure[some] = decider.judged(kind, answers, detectors[some])
+                found, sure[some] = decider.judged(kind, answers, detectors[some], sure_of_all=sure_of_all)
+                predictions[some], log_odds[some] = found
             if not is_last:
                 left = np.flatnonzero(sure[some] < thresholds[stage])
                 open_rows.append(some[left])
@@ -139,7 +136,7 @@ def through_stages(
         if is_last or not sum(map(len, open_rows)):
             break
         rows, before = np.concatenate(open_rows), np.concatenate(open_answers)
-    return Staged(predictions, sure, answered)
+    return Staged(predictions, log_odds, sure, answered)
 
 
 def expected_flops(flops: Sequence[float], shares: Sequence[float]) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from autoqec.eval.calibration_schema import Calibration
 from autoqec.eval.schema import VerifyReport
 
 _MARK = {True: "ok", False: "NOT OK", None: "n/a"}
@@ -17,6 +18,7 @@ def render(report: VerifyReport) -> str:
         _baselines(report),
         _guards(report),
         _ablation(report),
+        _calibration(report),
     ]
     sections += [_cost(report), _composition(report), _provenance(report)]
     return "\n\n".join(section for section in sections if section) + "\n"
@@ -151,6 +153,73 @@ def _ablation(report: VerifyReport) -> str:
         f"[{found.weights_gain_ci[0]:.4g}, {found.weights_gain_ci[1]:.4g}]. Attribution: {found.attribution}."
     )
     return f"## Where the gain comes from\n\n{text}\n\n" + _table(("weights", "LER"), lers)
+
+
+def _calibration(report: VerifyReport) -> str:
+    if not report.calibration:
+        return ""
+    heads = (
+        "p",
+        "shots of",
+        "shots",
+        "failures",
+        "interval",
+        "expected",
+        "expected, mapped",
+        "scale, offset",
+    )
+    sums = [
+        (
+            row.p,
+            row.source,
+            row.shots,
+            row.failures,
+            row.failures_ci,
+            row.expected,
+            row.mapped,
+            None if row.scale is None else f"{row.scale:.3g}, {row.offset:.3g}",
+        )
+        for row in report.calibration
+    ]
+    parts = [_table(heads, sums)]
+    for row in report.calibration:
+        if row.p == report.reference_p:
+            parts += [_reliability(row), _kept(row)]
+    text = (
+        "Each prediction has log-odds of being right, which this side computes from the model's answers; no verdict depends on them. Expected: "
+        "failures that they stand for, as they are. Mapped: after a scale and an offset that were fitted on other shots."
+    )
+    return "## Confidence\n\n" + "\n\n".join([text, *parts])
+
+
+def _reliability(row: Calibration) -> str:
+    bins = [
+        (f"{_bound(each.low)} .. {_bound(each.high)}", each.shots, each.failures, each.failures_ci, each.expected, each.mapped)
+        for each in row.bins
+    ]  # fmt: skip
+    heads = (f"log-odds, p = {row.p:g}", "shots", "failures", "interval", "expected", "expected, mapped")
+    return _table(heads, bins)
+
+
+def _kept(row: Calibration) -> str:
+    rows = [
+        (f"{each.share:.1%}", each.below, each.failures, each.ler, each.ler_ci, each.factor, each.factor_ci)
+        for each in row.kept
+    ]
+    heads = (
+        "least sure discarded",
+        "log-odds up to",
+        "failures left",
+        "LER",
+        "interval",
+        "times lower",
+        "interval",
+    )
+    return _table(heads, rows)
+
+
+def _bound(value: float | None) -> str:
+    return "" if value is None else f"{value:g}"
 
 
 def _cost(report: VerifyReport) -> str:

@@ -19,10 +19,12 @@ from autoqec.decoders.reference_p import plain_backend, reference_p
 from autoqec.envs.environment import Environment
 from autoqec.errors import InputError
 from autoqec.eval.bundles import CHUNK
+from autoqec.eval.calibration import follows
 from autoqec.eval.composition import THRESHOLD, read_composition
 from autoqec.eval.guards import guards
 from autoqec.eval.paired_row import paired_figures, paired_row
-from autoqec.eval.schema import Against, Interval, PairedFigures, PairedRow, VerifyReport
+from autoqec.eval.schema import Against, PairedFigures, PairedRow, VerifyReport
+from autoqec.eval.schema_row import Interval
 from autoqec.stats.intervals import paired_difference, wilson
 from autoqec.stats.sequential import TOTAL_ALPHA, decide_evidence
 from autoqec.stats.table import PairedTable
@@ -68,6 +70,7 @@ def _contradictions(report: VerifyReport, env: Environment) -> Iterator[str]:
             yield f"has figures at p = {row.p:g} that do not follow from its counts"
     yield from _headline(report, head)
     yield from _estimate(report, level, at)
+    yield from _calibration(report, level, at)
     yield from _decision(report, tables[head.p])
     counts = {row.p: (row.both + row.c, row.shots) for row in report.per_p}
     wanted = spec.constraints
@@ -140,6 +143,14 @@ def _estimate(report: VerifyReport, level: float, at: float) -> Iterator[str]:
             yield "has an estimate whose strongest baseline is not the one of the lowest LER"
     if found.shots % CHUNK or found.interval_level != level or found.bundle == report.paired_eval_bundle_id:
         yield "has an estimate that is not of shots of its own"
+
+
+def _calibration(report: VerifyReport, level: float, at: float) -> Iterator[str]:
+    found = report.estimate
+    for row in report.calibration:
+        of = (found.shots, found.both + found.c) if found is not None and row.p == at else None
+        if not follows(row, level) or (of is not None and of != (row.shots, row.failures)):
+            yield f"has a calibration at p = {row.p:g} that does not follow from its counts"
 
 
 def _follows(row: PairedFigures, at: float, level: float) -> bool:

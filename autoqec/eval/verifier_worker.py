@@ -28,7 +28,7 @@ from autoqec.envs.environment import Environment
 from autoqec.envs.packing import pack, width
 from autoqec.envs.problem import U8, DecodingProblem
 from autoqec.envs.schema import EnvSpec
-from autoqec.errors import AutoQECError
+from autoqec.errors import AutoQECError, UnavailableError
 from autoqec.eval.metering import HiddenWork, Meter, reference_of
 from autoqec.eval.worker_results import encode, encode_error
 from autoqec.sandbox.confined import Refused, WorkerDied
@@ -274,6 +274,21 @@ class VerifierWorker:
             n_observables = self.setup.problems[problem].n_observables
             return np.zeros((len(detectors), width(n_observables)), dtype=np.uint8)
         return self.answered(problem, order).predict(answers.kind, answers.raw, detectors)
+
+    def log_odds(
+        self, problem: str, detectors: U8, answers: Answers, order: int = 0
+    ) -> npt.NDArray[np.float32]:
+        """How sure the predictions are, from the answers, on this side; empty where the backend cannot say."""
+        none = np.zeros(len(detectors), dtype=np.float32)
+        if not answers.valid.any():
+            return none
+        try:
+            found = self.answered(problem, order).predict_with_confidence(
+                answers.kind, answers.raw, detectors
+            )
+        except UnavailableError:
+            return none[:0]
+        return np.where(answers.valid, found.log_odds, none).astype(np.float32)
 
 
 def timed(worker: ModelWorker, held: HeldModel, detectors: U8) -> tuple[npt.NDArray[Any], float]:

@@ -50,6 +50,7 @@ def model_card(view: RunView, one: Reviewed, report: VerifyReport) -> str:
         _what(one),
         _where(view, report),
         _figures(report),
+        _confidence(report),
         _cost(report),
         _limits(report),
         _use(view, one, report),
@@ -121,6 +122,27 @@ def _figures(report: VerifyReport) -> Iterator[str]:
 def _row(row: PairedFigures, name: str) -> str:
     ratio = f"{_n(row.ratio)} ({_range(row.ratio_ci)})"
     return f"| {_safe(name)} | {_n(row.ler_baseline)} | {_n(row.ler_candidate)} | {_n(row.delta)} ({_range(row.delta_ci)}) | {ratio} |"
+
+
+def _confidence(report: VerifyReport) -> Iterator[str]:
+    rows = report.calibration
+    if not rows:
+        return
+    yield "## Confidence\n"
+    yield "How many failures its log-odds stand for, as they are and after a scale and an offset that other shots gave.\n"
+    yield "| p | shots of | shots | failures | expected | after the map | map |\n|---|---|---|---|---|---|---|"
+    for row in rows:
+        fitted = "-" if row.scale is None else f"{_n(row.scale)} m + {_n(row.offset)}"
+        seen = f"{row.failures} ({_range(row.failures_ci)})"
+        yield (
+            f"| {row.p:g} | {row.source} | {row.shots} | {seen} | {_n(row.expected)} | {_n(row.mapped)} | {fitted} |"
+        )
+    for row in (row for row in rows if row.p == report.reference_p):
+        yield f"\nThe least sure shots discarded, at p = {row.p:g}:\n"
+        yield "| share | log-odds up to | LER of the others | times lower |\n|---|---|---|---|"
+        for kept in row.kept:
+            lower = f"{_n(kept.factor)} ({_range(kept.factor_ci)})"
+            yield f"| {kept.share:.1%} | {_n(kept.below)} | {_rate(kept.ler, kept.ler_ci)} | {lower} |"
 
 
 def _cost(report: VerifyReport) -> Iterator[str]:

@@ -85,7 +85,7 @@ class Round:
             with failing_as("config_invalid"):
                 module = compile_predecoder(dsl, problem, seed=self.config.seed)
                 self._start_from(dsl, module)
-                gates_of(module).check(problem, self.env.spec.classical_backend)
+                gates_of(module).check(self.env.spec.classical_backend)
                 cost = measure(module, problem)
             self._facts |= {
                 "reference_p": at,

@@ -134,7 +134,7 @@ def test_a_mean_cost_below_the_first_stage_is_refused(env, tmp_path) -> None:
 
 def test_a_threshold_lets_no_more_go_on_than_it_should() -> None:
     sure = np.array([0.5, 3.0, 1.0, np.inf, 2.0, 2.0, np.inf, 4.0, 5.0, 6.0])
-    found = Staged(np.zeros((10, 1), np.uint8), sure, np.zeros(10, np.int64))
+    found = Staged(np.zeros((10, 1), np.uint8), sure, sure, np.zeros(10, np.int64))
     for share in (0.0, 0.1, 0.25, 0.3, 0.4, 0.8, 1.0):
         assert (sure < threshold(found, 0, share)).mean() <= share
     assert (sure < threshold(found, 0, 0.2)).sum() == 2

@@ -77,8 +77,8 @@ def test_only_unsure_shots_go_on_whatever_the_batch(scene) -> None:
     module.thresholds.copy_(torch.tensor([3.0, 1.0]))
     pipeline = PredecoderPipeline(module, backend)
     whole = pipeline.staged(shots.detectors)
-    _, gap = PredecoderPipeline(module.stages[0], backend).decode_with_gap(shots.detectors)
-    assert ((whole.stage > 0) == (np.abs(gap) < 3.0)).all()
+    sure = PredecoderPipeline(module.stages[0], backend).decode_with_confidence(shots.detectors).log_odds
+    assert ((whole.stage > 0) == (sure < 3.0)).all()
     reached = whole.reached(3)
     assert SHOTS == reached[0] > reached[1] > reached[2] > 0
     parts = [pipeline.staged(part) for part in np.array_split(shots.detectors, 7)]
@@ -103,6 +103,7 @@ def test_ordered_statistics_send_on_what_is_not_explained(steane) -> None:
     one = {"type": "neural_bp", "neural_bp": {"iterations": 1, "damping": "fixed"}}
     more = {"type": "neural_bp", "neural_bp": {"iterations": 8}, "share": 0.5, "order": 3}
     module = compile_predecoder(cascade(one, more), problem)
+    module.thresholds.fill_(EVERY_SHOT)
     found = PredecoderPipeline(module, make_backend(problem, "osd")).staged(shots.detectors)
     syndrome = torch.from_numpy(unpack(shots.detectors, problem.n_checks)).float()
     with torch.no_grad():
