@@ -232,6 +232,15 @@ def _cost(report: VerifyReport) -> str:
         ("one shot, us (median, p99)", (cost.latency_us_p50, cost.latency_us_p99), None),
         ("in bulk, us per shot", cost.bulk_us_per_shot, None),
     ]
+    if (found := cost.cascade) is not None:
+        rows += [(f"stage {number}, FLOPs", each, None) for number, each in enumerate(found.stage_flops, 1)]
+        rows.append(("all stages, FLOPs", found.worst_flops, None))
+        times = (found.decoder_us_p50, found.decoder_us_p99, found.decoder_us_p999)
+        rows.append(("whole decoder, one shot, us (median, p99, p99.9)", ", ".join(map(_cell, times)), None))
+        for row in found.per_p:
+            shares = ", ".join(f"{100 * share:.3g}%" for share in row.shares[1:])
+            rows.append((f"p = {row.p:g}, shots that reach the later stages", shares, None))
+            rows.append((f"p = {row.p:g}, FLOPs, and with the upper 95% bound", row.flops_range, None))
     over = "".join(f"\n\nOver budget: {line}." for line in cost.over_budget)
     return "## Cost\n\n" + _table(("", "measured", "declared"), rows) + over
 

@@ -30,6 +30,8 @@ from autoqec.stats.sequential import TOTAL_ALPHA, decide_evidence
 from autoqec.stats.table import PairedTable
 from autoqec.stats.target import check_target
 
+SHARES_APART = 0.25
+"""Two verifications of a cascade count its cost on different shots, of which different shares reach its stages."""
 FALSE_ALARM = 1e-3
 """Probability that the honest claims of one package contradict fresh shots somewhere."""
 
@@ -192,6 +194,13 @@ def _strongest(report: VerifyReport, head: PairedRow) -> Iterator[str]:
         yield "has a strongest baseline that is not the one of the lowest LER"
 
 
+def _shares_differ(claim: VerifyReport, fresh: VerifyReport) -> bool:
+    """Whether two costs of a cascade differ by no more than the shares of other shots may."""
+    costs = [report.cost for report in (claim, fresh)]
+    said, now = (None if cost is None or cost.cascade is None else cost.flops_per_syndrome for cost in costs)
+    return said is not None and now is not None and abs(said - now) <= SHARES_APART * now
+
+
 def disagreements(
     claim: VerifyReport, fresh: VerifyReport, *, comparisons: int, parents: Sequence[VerifyReport] = ()
 ) -> list[str]:
@@ -200,7 +209,7 @@ def disagreements(
     found = []
     for name in ("flops_per_syndrome", "n_params"):
         said, now = (getattr(report.cost, name, None) for report in (claim, fresh))
-        if said != now:
+        if said != now and not (name == "flops_per_syndrome" and _shares_differ(claim, fresh)):
             found.append(f"claims {said} {name}, and {now} are counted")
     if claim.checkpoint_sha256 != fresh.checkpoint_sha256 or claim.commit_sha != fresh.commit_sha:
         found.append("is about another checkpoint or commit")

@@ -7,6 +7,7 @@ from typing import Any, Literal, NamedTuple, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from autoqec.eval.calibration_schema import Calibration
+from autoqec.eval.cascade_schema import CascadeCost
 from autoqec.eval.schema_row import Interval, Row
 from autoqec.stats.target import Target
 
@@ -110,7 +111,8 @@ class Ablation(Row):
 
 
 class CostCensus(Row):
-    """What the loaded model costs. Latencies are measured from outside the worker; declared: from metrics.json."""
+    """What the loaded model costs. Latencies are measured from outside the worker; declared: from metrics.json. Of a cascade
+    flops_per_syndrome is the expected count at the reference p, latencies are of the first stage, and budgets are held against `flops_upper`."""
 
     flops_per_syndrome: int | None
     n_params: int
@@ -121,6 +123,7 @@ class CostCensus(Row):
     declared_flops_per_syndrome: float | None = None
     declared_n_params: float | None = None
     over_budget: list[str] = Field(default_factory=list)
+    cascade: CascadeCost | None = None
 
 
 class Composition(Row):

@@ -45,7 +45,7 @@ class Scored(NamedTuple):
 
     bits: packed, spare bits clear. seconds: of decoding, and, for a model, of waiting for it. invalid: shots without a valid
     answer, which count as failures. complaints: why. metered: `metering.Metered`, where it was asked for and could be had.
-    log_odds: [shots] that a prediction is right, or empty.
+    log_odds: [shots] that a prediction is right, or empty. answered: of a cascade, how many shots each stage answered.
     """
 
     start: int
@@ -57,6 +57,7 @@ class Scored(NamedTuple):
     complaints: tuple[str, ...] = ()
     metered: tuple[float, ...] = ()
     log_odds: F32 = np.empty(0, dtype=np.float32)
+    answered: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -133,19 +134,23 @@ class Candidate:
         shots = self.where.read(verifier, self.start, self.stop)
         meter = verifier.meter(self.where.problem, self.model) if self.metered else None
         begin = time.perf_counter()
-        failed, waited, invalid, log_odds, beside = [], 0.0, 0, [], 0.0
+        failed, waited, invalid, log_odds, beside, reached = [], 0.0, 0, [], 0.0, []
         complaints: dict[str, None] = {}
         step = PIECE if self.seconds is not None else self.stop - self.start
         done = 0
         while done < len(shots.detectors):
             part = Shots(*(rows[done : done + step] for rows in shots))
-            answers = verifier.ask(self.where.problem, self.model, part.detectors, meter)
+            answers = verifier.ask(self.where.problem, self.model, part.detectors, meter, self.order)
             predicted = verifier.predict(self.where.problem, self.model, part.detectors, answers, self.order)
             failed.append((predicted != part.observables).any(axis=1) | ~answers.valid)
             if self.confident:
                 asked = time.perf_counter()
-                log_odds.append(verifier.log_odds(self.where.problem, part.detectors, answers, self.order))
+                log_odds.append(
+                    verifier.log_odds(self.where.problem, self.model, part.detectors, answers, self.order)
+                )
                 beside += time.perf_counter() - asked
+            if answers.stage is not None:
+                reached.append(np.bincount(answers.stage, minlength=verifier.gates(self.model).stages))
             waited += answers.seconds
             invalid += int((~answers.valid).sum())
             complaints |= dict.fromkeys(answers.complaints)
@@ -158,4 +163,7 @@ class Candidate:
             () if meter is None or invalid == done else verifier.metered(self.model, meter, shots.detectors)
         )
         sure = np.concatenate(log_odds) if log_odds else np.empty(0, dtype=np.float32)
-        return Scored(self.start, done, bits, seconds, waited, invalid, tuple(complaints)[:5], spent, sure)
+        answered = tuple(np.sum(reached, axis=0).tolist()) if reached else ()
+        return Scored(
+            self.start, done, bits, seconds, waited, invalid, tuple(complaints)[:5], spent, sure, answered
+        )

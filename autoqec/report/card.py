@@ -155,6 +155,11 @@ def _cost(report: VerifyReport) -> Iterator[str]:
         yield f"- {found.us_per_shot:.3g} us per shot with its backend, in batches, on the machine that verified it."
     if cost.latency_us_p50 is not None and cost.latency_us_p99 is not None:
         yield f"- One shot at a time: median {cost.latency_us_p50:.3g} us, 99% {cost.latency_us_p99:.3g} us."
+    if (stages := cost.cascade) is not None:
+        for row in stages.per_p:
+            later = ", ".join(f"{100 * share:.3g}%" for share in row.shares[1:])
+            yield f"- At p = {row.p:g} {later} of the shots reach the later stages: {row.flops_per_syndrome} FLOPs in the mean."
+        yield f"- A shot that reaches all stages takes {stages.worst_flops} FLOPs."
     yield from (f"- Over budget: {_safe(text)}" for text in cost.over_budget)
 
 

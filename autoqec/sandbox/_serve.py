@@ -152,9 +152,7 @@ class _Model:
             np.concatenate(parts)
         )  # packed bits of a transposed answer lie in columns
 
-    def counted(
-        self, detectors: Any, batch: int, alone: int, *, stage: int = 0, earlier: Any = None
-    ) -> Any:
+    def counted(self, detectors: Any, batch: int, alone: int, *, stage: int = 0, earlier: Any = None) -> Any:
         """The FlopCount of a stage over packed shots."""
         import torch
 

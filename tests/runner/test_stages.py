@@ -106,9 +106,7 @@ def test_killed_in_a_later_stage_it_resumes_there(env, done, tmp_path, monkeypat
         Round(config, env, Safety(), workers=1, progress=kill_at).run()
     assert saved_stage(tmp_path / "training_state.pt") == 1
     resumed: list[int] = []
-    again = Round(
-        config, env, Safety(), workers=1, progress=lambda step, *_: resumed.append(step)
-    ).run()
+    again = Round(config, env, Safety(), workers=1, progress=lambda step, *_: resumed.append(step)).run()
     assert again.status == "ok", again.status_reason
     assert resumed[0] == 5
     folder, first = done
