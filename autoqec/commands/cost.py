@@ -50,6 +50,12 @@ def command(config_yaml: Path, env_name: str, as_json: bool) -> None:
         ("", "", "budget"),
         [
             ("FLOPs per syndrome", f"{cost.flops_per_syndrome:,}", f"{limits.latency_flops_budget:,}"),
+            *(
+                (f"stage {number}, {100 * share:.3g}% of the shots", f"{flops:,}", "-")
+                for number, (flops, share) in enumerate(
+                    zip(cost.stage_flops or (), cost.stage_shares or (), strict=True), start=1
+                )
+            ),
             ("parameters", f"{cost.n_params:,}", f"{limits.param_budget:,}"),
             ("bytes", f"{cost.n_bytes:,}", "-"),
             (

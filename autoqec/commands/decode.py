@@ -51,6 +51,12 @@ FORMATS = ("01", "b8", "r8", "hits", "dets", "ptb64")
 )
 @click.option("--out-format", type=click.Choice(FORMATS), default="01", show_default=True)
 @click.option(
+    "--confidence",
+    "confidence_path",
+    type=OutFile(),
+    help="Write each shot's log-odds that its prediction is right: float32 into .npy, else one number a line.",
+)
+@click.option(
     "--in-includes-observables",
     is_flag=True,
     help="Shots end with their observables; report the LER on standard error.",
@@ -66,14 +72,18 @@ def command(
     repo: Path | None,
     out_path: Path,
     out_format: str,
+    confidence_path: Path | None,
     in_includes_observables: bool,
 ) -> None:
     """Decode recorded detection events with a baseline decoder and its error model, or with a predecoder that was found."""
     import stim
 
+    from autoqec.decoders.protocol import decode_with_confidence
     from autoqec.decoders.sinter_adapter import decoder_for_dem
     from autoqec.envs.sources.error_model import parse_dem
 
+    if confidence_path is not None and confidence_path.resolve() == out_path.resolve():
+        raise InputError("is the file of --out, too", where="--confidence", hint="give it a name of its own")
     if (decoder_name is None) == (predecoder is None):
         raise InputError("give one of the two", where="--decoder, --predecoder", hint="one decoder decodes")
     choice: DecoderFactory
@@ -104,7 +114,11 @@ def command(
     expects_observables = dem.num_observables > 0 and (in_includes_observables or in_format == "dets")
     shots = _read(in_path, in_format, dem.num_detectors, dem.num_observables if expects_observables else 0)
     detectors, actual = shots if expects_observables else (shots, None)
-    predictions = decoder.decode(detectors)
+    log_odds = None
+    if confidence_path is None:
+        predictions = decoder.decode(detectors)
+    else:
+        predictions, log_odds = decode_with_confidence(decoder, detectors, name=choice.name)
     with tempfile.TemporaryDirectory() as folder:
         scratch = Path(folder) / "predictions"
         stim.write_shot_data_file(
@@ -113,6 +127,13 @@ def command(
             format=out_format,
             num_observables=dem.num_observables,
         )
+        if confidence_path is not None:
+            from autoqec.io import atomic
+
+            # First: whoever finds the predictions finds these, too.
+            atomic.write_bytes(
+                confidence_path, _log_odds_file(log_odds, is_npy=confidence_path.suffix == ".npy")
+            )
         if str(out_path) == "-":
             sys.stdout.buffer.write(scratch.read_bytes())
             sys.stdout.buffer.flush()
@@ -123,6 +144,20 @@ def command(
     if in_includes_observables and expects_observables:
         wrong = int((predictions != actual).any(axis=1).sum())
         click.echo(f"{wrong} failures in {len(predictions)} shots", err=True)
+
+
+def _log_odds_file(log_odds: Any, *, is_npy: bool) -> bytes:
+    import io
+
+    import numpy as np
+
+    single = np.asarray(log_odds, dtype=np.float32)
+    buffer = io.BytesIO()
+    if is_npy:
+        np.save(buffer, single)
+    else:
+        np.savetxt(buffer, single, fmt="%.7g")
+    return buffer.getvalue()
 
 
 def _baseline(name: str) -> DecoderFactory:

@@ -30,7 +30,8 @@ NAMES = {
     "hypervolume": "Hypervolume of the fronts by round.",
     "latency": "Time per shot.",
 }
-"""The figures of `report.figures.kinds`, which is not imported for --help."""
+"""The figures of `report.figures.kinds` that runs alone give; it is not imported for --help."""
+_FRESH = 100_000
 
 
 @click.group()
@@ -41,24 +42,28 @@ def command() -> None:
     """
 
 
+def _plot(name: str, run_dirs: tuple[Path, ...], out: Path, csv_path: Path | None) -> None:
+    from autoqec.report.figures.kinds import KINDS
+    from autoqec.report.run_view import view_run
+
+    kind = KINDS[name]
+    data = kind.table([view_run(folder) for folder in run_dirs])
+    if not data.rows:
+        raise InputError(
+            f"there is nothing to plot: {kind.missing}",
+            where=str(run_dirs[0]),
+            hint="autoqec review says how far a run is",
+        )
+    _write(data, kind.draw, out, csv_path)
+
+
 def _add(name: str, about: str) -> None:
     @command.command(name, short_help=about, help=f"{about} Several runs share one figure.")
     @click.argument("run_dirs", nargs=-1, required=True, type=RunPath(file_okay=False))
     @_OUT
     @_CSV
     def one(run_dirs: tuple[Path, ...], out: Path, csv_path: Path | None) -> None:
-        from autoqec.report.figures.kinds import KINDS
-        from autoqec.report.run_view import view_run
-
-        kind = KINDS[name]
-        data = kind.table([view_run(folder) for folder in run_dirs])
-        if not data.rows:
-            raise InputError(
-                f"there is nothing to plot: {kind.missing}",
-                where=str(run_dirs[0]),
-                hint="autoqec review says how far a run is",
-            )
-        _write(data, kind.draw, out, csv_path)
+        _plot(name, run_dirs, out, csv_path)
 
 
 for _name, _about in NAMES.items():
@@ -66,19 +71,33 @@ for _name, _about in NAMES.items():
 
 
 @command.command()
-@click.argument("round_dirs", nargs=-1, required=True, type=RunPath(file_okay=False))
+@click.argument("folders", nargs=-1, required=True, type=RunPath(file_okay=False))
 @click.option(
-    "--shots", type=Count(min=100), default=100_000, show_default=True, help="Fresh shots to decode."
+    "--shots",
+    type=Count(min=100),
+    help="Decode so many fresh shots with the rounds, whatever their reports say. [default: 100000 for a round without one]",
 )
 @_OUT
 @_CSV
-def calibration(round_dirs: tuple[Path, ...], shots: int, out: Path, csv_path: Path | None) -> None:
-    """Is a predecoder right as often as it says? Decodes fresh shots with the predecoders of rounds (ID/round_3)."""
+def calibration(folders: tuple[Path, ...], shots: int | None, out: Path, csv_path: Path | None) -> None:
+    """Is a predecoder right as often as it says, and what is the LER once the least sure shots are discarded?
+
+    Of runs (ID), by the reports of their verified rounds; of rounds (ID/round_3), by their reports or, where there is none, on fresh
+    shots.
+    """
     from autoqec.finds.predecoder import load_predecoder
+    from autoqec.layout import RoundDir
     from autoqec.report.figures import calibration as figure
 
-    finds = [load_predecoder(folder, name=_named(folder)) for folder in round_dirs]
-    _write(figure.table(finds, shots), figure.draw, out, csv_path)
+    rounds = [folder for folder in folders if RoundDir(folder).checkpoint.exists()]
+    if not rounds:
+        _plot("calibration", folders, out, csv_path)
+        return
+    if len(rounds) < len(folders):
+        raise InputError("got runs and rounds", where="folders", hint="give runs, or rounds of them")
+    reported = [folder for folder in rounds if shots is None and figure.is_reported(folder)]
+    finds = [load_predecoder(folder, name=_named(folder)) for folder in rounds if folder not in reported]
+    _write(figure.table_of_rounds(reported, finds, shots or _FRESH), figure.draw, out, csv_path)
 
 
 def _named(folder: Path) -> str:

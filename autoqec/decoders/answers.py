@@ -7,18 +7,21 @@ fault probabilities). hard_flip: the model applies faults F; the backend decodes
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 
-from autoqec.decoders.backends import Backend
+from autoqec.decoders.backends import Backend, make_backend
 from autoqec.decoders.backends.matching import MatchingBackend
+from autoqec.decoders.gates import I64, ONE_STAGE, Gates, Staged, through_stages
 from autoqec.decoders.hard_flips import FaultMaps, HardFlips
-from autoqec.envs.packing import checked, unpack, width
-from autoqec.envs.problem import F64, U8, DecodingProblem, log_odds
-from autoqec.errors import UnavailableError
+from autoqec.decoders.protocol import Confident
+from autoqec.envs.packing import checked, unpack
+from autoqec.envs.problem import F64, U8, DecodingProblem
 
 Kind = Literal["edges", "priors", "faults"]
 """edges: float [shots, n_edges] log-odds; priors: float [shots, n_faults] probabilities; faults: packed [shots, ceil(n_faults / 8)]."""
@@ -45,32 +48,50 @@ class AnswerDecoder:
         problem = self.backend.problem
         return self._maps.flips(unpack(detectors, problem.n_checks), unpack(faults, problem.n_faults))
 
-    def gap(self, kind: Kind, answers: npt.NDArray[Any], detectors: U8) -> F64:
-        """[shots] log-odds that the observable was not flipped: the weight of the cheapest correction that flips it, less that of
-        the cheapest that does not.
+    def predict_with_confidence(self, kind: Kind, answers: npt.NDArray[Any], detectors: U8) -> Confident:
+        """The same predictions, and the log-odds that each is right under the model's weights (`Confident`).
 
         Raises:
-            UnavailableError: the backend is not matching, or the problem has several observables.
+            UnavailableError: matching cannot tell the classes of one of the observables apart, as on a torus.
         """
-        problem = self.backend.problem
-        if not isinstance(self.backend, MatchingBackend) or problem.n_observables != 1:
-            raise UnavailableError(
-                "a confidence is known for matching with one observable, not for "
-                f"{self.backend.name} with {problem.n_observables}",
-                where=problem.name,
-                hint="use decode",
-            )
-        frame = None
         if kind == "faults":
             flips = self.flips(answers, detectors)
-            detectors, frame = flips.residual, flips.frame
-            weights: npt.NDArray[Any] = log_odds(self.backend.graph.priors)
+            found = self.backend.decode_with_confidence(flips.residual)
+            return found._replace(predictions=flips.frame ^ found.predictions)
+        if kind == "edges":
+            matcher = self._matching.per_shot
+            return matcher.decode_with_margins(detectors, answers, threads=self._threads)
+        priors = answers.astype(np.float64)
+        return self.backend.priors_with_confidence(detectors, priors, threads=self._threads)
+
+    def judged(
+        self, kind: Kind, answers: npt.NDArray[Any], detectors: U8, *, sure_of_all: bool
+    ) -> tuple[Confident, F64]:
+        """Predictions with confidence, and for each shot the number that the gate of a cascade looks at.
+
+        Matching: the log-odds that the prediction is right. Ordered statistics: the same, the margin of the best candidates, where the
+        model's hard decision leaves a part of the syndrome unexplained; without bound elsewhere, where a margin is found only
+        if `sure_of_all`, and else NaN.
+        """
+        if isinstance(self.backend, MatchingBackend):
+            found = self.predict_with_confidence(kind, answers, detectors)
+            return found, found.log_odds
+        is_open = self._unexplained(answers, detectors)
+        if sure_of_all:
+            found = self.predict_with_confidence(kind, answers, detectors)
         else:
-            weights = (
-                answers if kind == "edges" else self.backend.edge_weights(answers, threads=self._threads)
-            )
-        gap = self.backend.per_shot.logical_classes(detectors, weights, threads=self._threads).gap
-        return gap if frame is None else np.where(frame[:, 0] & 1, -gap, gap)
+            found = Confident(self.predict(kind, answers, detectors), np.full(len(detectors), np.nan))
+            if is_open.any():
+                some = self.predict_with_confidence(kind, answers[is_open], detectors[is_open])
+                found.log_odds[is_open] = some.log_odds
+        return found, np.where(is_open, found.log_odds, np.inf)
+
+    def _unexplained(self, priors: npt.NDArray[Any], detectors: U8) -> npt.NDArray[np.bool_]:
+        """[shots] whether the faults that are likelier than not do not have the syndrome that the backend sees."""
+        problem = self.backend.problem
+        likely = sp.csr_array(np.asarray(priors > 0.5, dtype=np.int32))
+        found = (likely @ problem.h.T.astype(np.int32)).toarray() & 1
+        return np.asarray((found != unpack(problem.backend_shots(detectors), problem.n_checks)).any(axis=1))
 
     @property
     def _matching(self) -> MatchingBackend:
@@ -82,38 +103,60 @@ class AnswerDecoder:
         return FaultMaps(self.backend.problem)
 
 
+def deciders(backend: Backend, gates: Gates, *, threads: int | None = 1) -> tuple[AnswerDecoder, ...]:
+    """The backend behind every stage."""
+    gates.check(backend.name)
+    own = AnswerDecoder(backend, threads=threads)
+    return tuple(
+        own
+        if order is None
+        else AnswerDecoder(make_backend(backend.problem, backend.name, order), threads=threads)
+        for order in gates.orders
+    )
+
+
 class AnsweringDecoder(ABC):
     """A `Decoder` made of a model that answers and a backend that decides. A subclass says where the model is.
 
-    batch: shots that the model is asked about at a time.
+    batch: shots that the model is asked about at a time, or those of each stage. gates: between the stages of a cascade.
     """
 
-    def __init__(self, backend: Backend, *, batch: int, threads: int | None = 1) -> None:
+    def __init__(
+        self,
+        backend: Backend,
+        *,
+        batch: int | Sequence[int],
+        threads: int | None = 1,
+        gates: Gates = ONE_STAGE,
+    ) -> None:
         self.backend = backend
+        self.gates = gates
         self.problem: DecodingProblem = backend.problem
-        self._answered = AnswerDecoder(backend, threads=threads)
-        self._batch = batch
+        self._deciders = deciders(backend, gates, threads=threads)
+        self._answered = self._deciders[0]
+        self._batches = [batch] * gates.stages if isinstance(batch, int) else batch
 
     @abstractmethod
-    def answers(self, detectors: U8) -> tuple[Kind, npt.NDArray[Any]]:
-        """What the model says about packed shots, and what kind of answer it is."""
+    def answers(
+        self, detectors: U8, stage: int = 0, earlier: npt.NDArray[Any] | None = None
+    ) -> tuple[Kind, npt.NDArray[Any]]:
+        """What a stage of the model says about packed shots, and what kind of answer it is. earlier: what the stage before said."""
 
     def decode(self, detectors: U8) -> U8:
-        packed = checked(detectors, self.problem.n_checks, what="detectors")
-        out = np.zeros((len(packed), width(self.problem.n_observables)), dtype=np.uint8)
-        for start in range(0, len(packed), self._batch):
-            part = packed[start : start + self._batch]
-            out[start : start + self._batch] = self._answered.predict(*self.answers(part), part)
-        return out
+        return self.staged(detectors).predictions
 
-    def decode_with_gap(self, detectors: U8) -> tuple[U8, F64]:
-        """Predictions, and the log-odds that the observable was not flipped (`AnswerDecoder.gap`): the model is asked once."""
+    def staged(self, detectors: U8, *, sure_of_all: bool = False) -> Staged:
+        """Predictions, and which stage made each; with `sure_of_all` also how sure the backend is of all of them."""
         packed = checked(detectors, self.problem.n_checks, what="detectors")
-        out = np.zeros((len(packed), width(self.problem.n_observables)), dtype=np.uint8)
-        gap = np.zeros(len(packed))
-        for start in range(0, len(packed), self._batch):
-            part = packed[start : start + self._batch]
-            answers = self.answers(part)
-            gap[start : start + self._batch] = self._answered.gap(*answers, part)
-            out[start : start + self._batch] = self._answered.predict(*answers, part)
-        return out, gap
+
+        def ask(stage: int, rows: I64, earlier: npt.NDArray[Any] | None) -> tuple[Kind, npt.NDArray[Any]]:
+            return self.answers(packed[rows], stage, earlier)
+
+        return through_stages(
+            ask, self._deciders, self.gates.thresholds, packed, batches=self._batches, sure_of_all=sure_of_all
+        )
+
+    def decode_with_confidence(self, detectors: U8) -> Confident:
+        """Predictions, and the log-odds that each is right, of the stage that made it: the model is asked once."""
+        found = self.staged(detectors, sure_of_all=True)
+        return Confident(found.predictions, found.log_odds)

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from autoqec.decoders.dsl_schema import PredecoderDSL
+from autoqec.decoders.modules.cascade import CascadePredecoder
 from autoqec.decoders.modules.predecoders import PREDECODERS, ProblemPredecoder
 from autoqec.envs.problem import DecodingProblem
 
@@ -18,7 +19,7 @@ def compile_predecoder(dsl: PredecoderDSL, problem: DecodingProblem, *, seed: in
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return PREDECODERS[dsl.type](dsl, problem)
+        return CascadePredecoder(dsl, problem) if dsl.stages else PREDECODERS[dsl.type](dsl, problem)
 
 
 def context(problem: DecodingProblem, device: torch.device | str = "cpu") -> dict[str, Any]:

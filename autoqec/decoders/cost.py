@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,10 @@ import torch
 from autoqec.decoders.compiler import context
 from autoqec.decoders.cost_basis import learned_numbers, typical_syndromes
 from autoqec.decoders.flop_census import asked, count, count_call
+from autoqec.decoders.gates import expected_flops
+from autoqec.decoders.modules.cascade import CascadePredecoder
 from autoqec.decoders.modules.predecoders import ProblemPredecoder
+from autoqec.decoders.stage_cost import stage_flops
 from autoqec.envs.packing import unpack
 from autoqec.envs.problem import DecodingProblem
 
@@ -25,6 +28,9 @@ class Cost:
     `learned_numbers` counts them.
 
     Latencies are microseconds on this machine's CPU: batch of one (median and 99th percentile), and per shot in bulk.
+
+    Of a cascade flops_per_syndrome is what is expected with the shares of shots that the config plans: stage_flops are those of a shot
+    that reaches the stage, stage_shares those shots. Its latencies are of all stages, the worst case.
     """
 
     flops_per_syndrome: int
@@ -33,9 +39,14 @@ class Cost:
     latency_us_p50: float | None = None
     latency_us_p99: float | None = None
     bulk_us_per_shot: float | None = None
+    stage_flops: tuple[int, ...] | None = None
+    stage_shares: tuple[float, ...] | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        found = asdict(self)
+        if self.stage_flops is None:
+            del found["stage_flops"], found["stage_shares"]
+        return found
 
 
 def count_flops(module: ProblemPredecoder, problem: DecodingProblem, *, roughly: bool = False) -> int:
@@ -63,10 +74,19 @@ def measure(
     module = module.eval()
     state = module.state_dict()
     sizes = {name: (each.numel(), each.numel() * each.element_size()) for name, each in state.items()}
+    stages: dict[str, Any] = {}
+    if isinstance(module, CascadePredecoder):
+        flops_of = stage_flops(module, problem, roughly=roughly)
+        shares = module.planned_shares(flops_of)
+        stages = {"stage_flops": flops_of, "stage_shares": shares}
+        flops = expected_flops(flops_of, shares)
+    else:
+        flops = count_flops(module, problem, roughly=roughly)
     cost = Cost(
-        flops_per_syndrome=count_flops(module, problem, roughly=roughly),
+        flops_per_syndrome=flops,
         n_params=learned_numbers(sizes),
         n_bytes=sum(taken for _, taken in sizes.values()),
+        **stages,
     )
     if not latency:
         return cost
@@ -84,10 +104,8 @@ def measure(
     seconds(1)
     single = np.array([seconds(1) for _ in range(100)]) * 1e6
     bulk = min(seconds(1024) for _ in range(3)) / 1024 * 1e6
-    return Cost(
-        cost.flops_per_syndrome,
-        cost.n_params,
-        cost.n_bytes,
+    return replace(
+        cost,
         latency_us_p50=float(np.percentile(single, 50)),
         latency_us_p99=float(np.percentile(single, 99)),
         bulk_us_per_shot=float(bulk),

@@ -14,7 +14,8 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from autoqec.io.hashing import sha256_json
 
-PredecoderType = Literal["gnn", "neural_bp", "hybrid"]
+StageType = Literal["gnn", "neural_bp", "hybrid"]
+PredecoderType = Literal[StageType, "cascade"]
 OutputMode = Literal["hard_flip", "soft_priors"]
 MessageFn = Literal[
     "mlp",
@@ -173,16 +174,13 @@ class TrainingSpec(_Strict):
     init_from: str | None = Field(default=None, pattern="^[0-9a-f]{64}$")
 
 
-class PredecoderDSL(_Strict):
+class _Blocks(_Strict):
     """`hybrid` is a neural_bp whose edge log-odds feed a small gnn residual; it needs both blocks."""
 
-    type: PredecoderType
-    output_mode: OutputMode
+    type: str
     gnn: GnnSpec | None = None
     neural_bp: NeuralBpSpec | None = None
     head: Head | CustomFunction = "linear"
-    hard_flip: HardFlipSpec | None = None
-    training: TrainingSpec = Field(default_factory=TrainingSpec)
 
     @model_validator(mode="after")
     def _blocks_belong_to_the_type(self) -> Self:
@@ -194,10 +192,91 @@ class PredecoderDSL(_Strict):
                     f"type {self.type!r} needs the {block} block: add it, {block}: {{}} takes defaults"
                 )
             if present and not needed:
-                raise ValueError(f"type {self.type!r} has no {block} block: remove it, or use type 'hybrid'")
+                other = "put it into a stage" if self.type == "cascade" else "use type 'hybrid'"
+                raise ValueError(f"type {self.type!r} has no {block} block: remove it, or {other}")
+        return self
+
+
+class StageSpec(_Blocks):
+    """One predecoder of a cascade.
+
+    share: of all shots at the reference p that should reach this stage; not for the first one, which all shots reach.
+    order: of ordered statistics behind this stage; by default that of the whole decoder.
+    epochs: of this stage's training; by default those of `training`.
+    """
+
+    type: StageType
+    share: float | None = Field(default=None, gt=0.0, le=1.0)
+    order: int | None = Field(default=None, ge=0, le=1_000)
+    epochs: int | None = Field(default=None, ge=0, le=10**9)
+
+
+class PredecoderDSL(_Blocks):
+    """A predecoder, or, with type `cascade`, several in sequence: a shot whose class a stage leaves open goes on to the next.
+
+    mean_flops: what a shot of a cascade may cost in the mean at the reference p, in place of a `share` for every later stage.
+    """
+
+    type: PredecoderType
+    output_mode: OutputMode
+    hard_flip: HardFlipSpec | None = None
+    training: TrainingSpec = Field(default_factory=TrainingSpec)
+    # additions
+    stages: list[StageSpec] | None = Field(default=None, min_length=2, max_length=16)
+    mean_flops: int | None = Field(default=None, ge=1)
+
+    @model_validator(mode="after")
+    def _flips_belong_to_the_mode(self) -> Self:
         if self.hard_flip is not None and self.output_mode != "hard_flip":
             raise ValueError("hard_flip belongs to output_mode 'hard_flip': remove it under 'soft_priors'")
         return self
+
+    @model_validator(mode="after")
+    def _stages_belong_to_a_cascade(self) -> Self:
+        if self.type != "cascade":
+            for name in ("stages", "mean_flops"):
+                if getattr(self, name) is not None:
+                    raise ValueError(f"{name} belongs to type 'cascade': remove it under {self.type!r}")
+            return self
+        if self.stages is None:
+            raise ValueError("type 'cascade' needs stages: a list of two or more predecoders")
+        if self.output_mode != "soft_priors":
+            raise ValueError("type 'cascade' needs output_mode 'soft_priors': its gates look at weights")
+        if self.head != "linear":
+            raise ValueError("head belongs to a stage of the cascade: move it there")
+        shares = [stage.share for stage in self.stages]
+        said = [share is not None for share in shares]
+        if self.mean_flops is not None and any(said):
+            raise ValueError("mean_flops and share say the same thing: keep one of them")
+        if self.mean_flops is None and (said[0] or not all(said[1:])):
+            raise ValueError(
+                "say how many shots go on: mean_flops, or a share for every stage but the first, e.g. 0.02"
+            )
+        later = [share for share in shares[1:] if share is not None]
+        if sorted(later, reverse=True) != later:
+            raise ValueError(f"shares {later} must not rise: a shot reaches a stage by way of those before")
+        if any(part.custom_functions for part in self.parts):
+            raise ValueError("stages of a cascade are made of named parts: code of your own is not for them")
+        return self
+
+    @property
+    def parts(self) -> tuple[PredecoderDSL, ...]:
+        """Every stage as a config of its own; the config itself where it is no cascade."""
+        if self.stages is None:
+            return (self,)
+        return tuple(
+            PredecoderDSL(
+                type=stage.type,
+                output_mode=self.output_mode,
+                gnn=stage.gnn,
+                neural_bp=stage.neural_bp,
+                head=stage.head,
+                training=self.training
+                if stage.epochs is None
+                else self.training.model_copy(update={"epochs": stage.epochs}),
+            )
+            for stage in self.stages
+        )
 
     @property
     def confidence(self) -> float:

@@ -22,6 +22,7 @@ from autoqec.decoders.checkpoint import CheckpointInfo
 from autoqec.decoders.compiler import context
 from autoqec.decoders.dsl_schema import PredecoderDSL
 from autoqec.decoders.flop_census import reference_path
+from autoqec.decoders.modules.cascade import CascadePredecoder
 from autoqec.decoders.modules.predecoders import ProblemPredecoder
 from autoqec.decoders.modules.turbo import TurboBP
 from autoqec.decoders.onnx_check import count_differing
@@ -105,6 +106,12 @@ def to_onnx(
             where="--onnx",
             hint="export a config with legs: 0, or use the predecoder in Python, in sinter or with `autoqec decode`",
         )
+    if isinstance(module, CascadePredecoder):
+        raise UnavailableError(
+            "a cascade asks its later stages about few shots, by what the backend says in between, which an ONNX graph cannot say",
+            where="--onnx",
+            hint="export a round of one of its stages, or use the cascade in Python, in sinter or with `autoqec decode`",
+        )
     problem = backend.problem
     pipeline = PredecoderPipeline(module, backend)
     kind, _ = pipeline.answers(detectors[:1])
@@ -154,7 +161,9 @@ def export_round(
 
 
 def _unrolled(dsl: PredecoderDSL) -> int:
-    """Iterations of belief propagation that a graph spells out."""
+    """Iterations of belief propagation that a graph spells out: of a cascade those of its longest stage."""
+    if dsl.stages is not None:
+        return max(map(_unrolled, dsl.parts))
     if (bp := dsl.neural_bp) is None:
         return 0
     return (

@@ -148,6 +148,27 @@ def count_call(module: Any, syndrome: torch.Tensor, ctx: dict[str, Any]) -> int:
     return int(census.flops)
 
 
+class AfterStage(torch.nn.Module):
+    """A stage of a cascade for the count: what the stage before said stands beside the syndrome, in the same row.
+
+    name: of that in the stage's context.
+    """
+
+    def __init__(self, stage: Any, n_checks: int, name: str) -> None:
+        super().__init__()
+        self.stage, self.output_mode = stage, stage.output_mode
+        self._n_checks, self._name = n_checks, name
+
+    def edge_log_odds(self, rows: torch.Tensor, ctx: dict[str, Any]) -> Any:
+        return self.stage.edge_log_odds(rows[:, : self._n_checks], self._with(rows, ctx))
+
+    def forward(self, rows: torch.Tensor, ctx: dict[str, Any]) -> Any:
+        return self.stage(rows[:, : self._n_checks], self._with(rows, ctx))
+
+    def _with(self, rows: torch.Tensor, ctx: dict[str, Any]) -> dict[str, Any]:
+        return {**ctx, self._name: rows[:, self._n_checks :]}
+
+
 def asked(module: Any, syndrome: torch.Tensor, ctx: dict[str, Any]) -> torch.Tensor:
     """What the pipeline asks of the module for these syndromes."""
     answer: Callable[..., Any]

@@ -90,7 +90,9 @@ class OnnxPredecoder(AnsweringDecoder):
         named = backend or make_backend(problem, self.metadata.get("backend", ""), order)
         super().__init__(named, batch=_BATCH, threads=threads)
 
-    def answers(self, detectors: U8) -> tuple[Kind, npt.NDArray[Any]]:
+    def answers(
+        self, detectors: U8, stage: int = 0, earlier: npt.NDArray[Any] | None = None
+    ) -> tuple[Kind, npt.NDArray[Any]]:
         syndrome = unpack(detectors, self.problem.n_checks).astype(np.float32)
         (out,) = self._session.run([OUTPUT], {INPUT: syndrome})
         return self.kind, pack(out) if self.kind == "faults" else np.asarray(out)

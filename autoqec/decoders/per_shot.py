@@ -85,6 +85,20 @@ class PerShotMatching:
         predicted = self._matcher.decode(packed, self._weights(weights), threads=threads)
         return predicted if bit_packed_predictions else unpack(predicted, self._matcher.n_observables)
 
+    def decode_with_confidence(
+        self,
+        shots: Bits,
+        weights: npt.NDArray[Any] | None = None,
+        *,
+        bit_packed_shots: bool = False,
+        threads: int | None = None,
+    ) -> tuple[U8, F64]:
+        """Predicted observables, and for every shot the weight of the cheapest correction with other observables, less that of the
+        cheapest of all: the log-odds that the prediction is right, as far as two corrections tell. Arguments as for `decode`."""
+        packed = packed_shots(shots, self.n_detectors, is_packed=bit_packed_shots)
+        found = self._matcher.decode_with_margins(packed, self._weights(weights), threads=threads)
+        return unpack(found.predictions, self._matcher.n_observables), found.log_odds
+
     def decode_to_edges(
         self,
         shots: Bits,

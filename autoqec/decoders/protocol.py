@@ -2,15 +2,48 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
-from autoqec.envs.problem import U8, DecodingProblem
+from autoqec.envs.problem import F64, U8, DecodingProblem
+from autoqec.errors import UnavailableError
 
 
 class Decoder(Protocol):
     def decode(self, detectors: U8) -> U8:
         """Packed detectors [shots, ceil(n_checks / 8)] -> packed predictions [shots, ceil(n_observables / 8)]."""
         ...
+
+
+class Confident(NamedTuple):
+    """predictions: packed [shots, ceil(n_observables / 8)].
+
+    log_odds: [shots] that all observables of the prediction are right, as the decoder sees it: the weight of the lightest correction
+    of another logical class, less that of the lightest of the predicted one. Infinite where there is no other.
+    """
+
+    predictions: U8
+    log_odds: F64
+
+
+@runtime_checkable
+class ConfidentDecoder(Decoder, Protocol):
+    """A decoder that says how sure it is. Its predictions are those of `decode`."""
+
+    def decode_with_confidence(self, detectors: U8) -> Confident: ...
+
+
+def decode_with_confidence(decoder: Decoder, detectors: U8, *, name: str) -> Confident:
+    """
+    Raises:
+        UnavailableError: the decoder, called `name`, does not say how sure it is.
+    """
+    if not isinstance(decoder, ConfidentDecoder):
+        raise UnavailableError(
+            f"{name} does not say how sure it is",
+            where="confidence",
+            hint="take a predecoder, pymatching, belief_matching, bposd or turbo",
+        )
+    return decoder.decode_with_confidence(detectors)
 
 
 class DecoderFactory(Protocol):

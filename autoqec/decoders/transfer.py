@@ -6,16 +6,20 @@ config is not compiled, and code in it does not run.
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import torch
 from torch import Tensor
 
 from autoqec.decoders.checkpoint import CheckpointInfo
+from autoqec.decoders.modules.cascade import CascadePredecoder
 from autoqec.decoders.modules.predecoders import ProblemPredecoder
 from autoqec.decoders.modules.sharing import class_names
 from autoqec.decoders.transfer_report import ClassMatch, TransferReport
 from autoqec.errors import InputError
 
 _MOST_NAMED = 20
+_T = TypeVar("_T")
 
 
 def start_from(
@@ -27,13 +31,16 @@ def start_from(
         InputError: nothing fits.
     """
     report = TransferReport(sha256=sha256, env_name=_plain(info.env_name))
+    given = info.classes
+    if isinstance(module, CascadePredecoder) and info.dsl.stages is None:
+        state, given = _of_first_stage(state), _of_first_stage(given)
     own = class_names(module)
     target = module.state_dict()
     for name, tensor in target.items():
-        if (why := _misfit(name, tensor, state, own, info.classes)) is not None:
+        if (why := _misfit(name, tensor, state, own, given)) is not None:
             report.left[name] = why
         elif name in own:
-            report.classes[name] = _take_classes(tensor, state[name], own[name], info.classes[name])
+            report.classes[name] = _take_classes(tensor, state[name], own[name], given[name])
         else:
             tensor.copy_(state[name])
             report.taken.append(name)
@@ -49,6 +56,11 @@ def start_from(
             hint="start from a round of the same type and sizes, with weight_sharing: neighbourhood for another size of the code",
         )
     return report
+
+
+def _of_first_stage(named: dict[str, _T]) -> dict[str, _T]:
+    """What a predecoder that is no cascade has by name, as the first stage of one."""
+    return {f"stages.0.{name}": value for name, value in named.items()}
 
 
 def _plain(text: str) -> str:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from pydantic import ValidationError
 
 from autoqec.decoders.dsl_schema import NeuralBpSpec
+from autoqec.decoders.gates import Gates
 from autoqec.eval.metering import REFERENCE
 from autoqec.eval.model_code import installed
 from autoqec.eval.subject import Subject
@@ -33,8 +34,10 @@ def variants(subject: Subject, seed: int) -> dict[str, ModelSpec]:
     rng = np.random.default_rng(seed)
     code = subject.code.root
 
+    thresholds = Gates.of(subject.dsl, subject.state).thresholds
+
     def of(state: State | None, model_seed: int = 0) -> ModelSpec:
-        return ModelSpec(subject.dsl, state, subject.output_mode, code, model_seed)
+        return ModelSpec(subject.dsl, state, subject.output_mode, code, model_seed, thresholds)
 
     forms = {
         REAL: of(subject.state),
@@ -44,7 +47,12 @@ def variants(subject: Subject, seed: int) -> dict[str, ModelSpec]:
     for dose in DOSES:
         forms[noisy(dose)] = of(with_noise(subject.state, dose, rng))
     if (dsl := untrained_config(subject)) is not None:
-        forms[UNTRAINED] = ModelSpec(dsl, None, subject.output_mode, installed().root)
+        kept = tuple(
+            threshold
+            for stage, threshold in zip(stages_of(subject.dsl)[1:], thresholds, strict=True)
+            if _untrained_stage(stage, subject.output_mode) is not None
+        )
+        forms[UNTRAINED] = ModelSpec(dsl, None, subject.output_mode, installed().root, thresholds=kept)
     if not subject.code.is_trusted:
         forms[REFERENCE] = ModelSpec(reference_config(subject), None, subject.output_mode, installed().root)
     return forms
@@ -73,23 +81,60 @@ def untrained_config(subject: Subject) -> dict[str, Any] | None:
     A hybrid starts as its belief propagation, because networks start at zero. None for a pure network: untrained, it is
     the plain backend.
     """
-    if subject.dsl.get("type") not in ("neural_bp", "hybrid"):
+    stages = stages_of(subject.dsl)
+    if len(stages) > 1:
+        return _untrained_cascade(stages, subject.output_mode)
+    return _untrained_stage(stages[0], subject.output_mode)
+
+
+def has_untrained(dsl: Mapping[str, Any]) -> bool:
+    """Whether anything is left of a config without learned numbers."""
+    return stages_of(dsl)[0].get("type") in ("neural_bp", "hybrid")
+
+
+def stages_of(dsl: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The stages of a cascade; the config itself where it is none."""
+    stages = dsl.get("stages") if dsl.get("type") == "cascade" else None
+    known = isinstance(stages, list) and stages and all(isinstance(stage, Mapping) for stage in stages)
+    return list(stages) if known and stages is not None else [dsl]
+
+
+def _untrained_cascade(stages: list[Mapping[str, Any]], output_mode: str) -> dict[str, Any] | None:
+    """Its stages untrained, without networks behind others, which add nothing then."""
+    if (first := _untrained_stage(stages[0], output_mode)) is None:
         return None
-    block = subject.dsl.get("neural_bp")
+    later = [
+        {name: untrained[name] for name in ("type", "neural_bp")}
+        | {"share": 1.0}
+        | ({"order": stage["order"]} if type(stage.get("order")) is int else {})
+        for stage in stages[1:]
+        if (untrained := _untrained_stage(stage, output_mode)) is not None
+    ]
+    if not later:
+        return first
+    head = {name: first[name] for name in ("type", "neural_bp")}
+    head |= {"order": stages[0]["order"]} if type(stages[0].get("order")) is int else {}
+    return {"type": "cascade", "output_mode": output_mode, "stages": [head, *later]}
+
+
+def _untrained_stage(dsl: Mapping[str, Any], output_mode: str) -> dict[str, Any] | None:
+    if dsl.get("type") not in ("neural_bp", "hybrid"):
+        return None
+    block = dsl.get("neural_bp")
     given = block if isinstance(block, dict) else {}
     kept = {name: given[name] for name in ("iterations", "check_rule", "turbo") if name in given}
     try:
         NeuralBpSpec.model_validate(kept)
     except ValidationError:  # words of another commit
         kept = {}
-    dsl: dict[str, Any] = {
+    untrained: dict[str, Any] = {
         "type": "neural_bp",
-        "output_mode": subject.output_mode,
+        "output_mode": output_mode,
         "neural_bp": {**kept, "damping": "fixed"},
     }
-    if subject.output_mode == "hard_flip" and isinstance(subject.dsl.get("hard_flip"), dict):
-        dsl["hard_flip"] = subject.dsl["hard_flip"]
-    return dsl
+    if output_mode == "hard_flip" and isinstance(dsl.get("hard_flip"), dict):
+        untrained["hard_flip"] = dsl["hard_flip"]
+    return untrained
 
 
 def shuffled(state: State, rng: np.random.Generator) -> dict[str, npt.NDArray[Any]]:

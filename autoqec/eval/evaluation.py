@@ -29,6 +29,9 @@ ABLATION_SIGMAS = 5.0
 ABLATION_FAILURES = 200
 """The ablation takes as many shots as show the gain at five sigma, and the baseline failing 200 times."""
 
+CONFIDENT_SHOTS = 40_000
+"""Shots of the test, at each p, whose log-odds are computed, too; on the estimate's it is all."""
+
 Sink = Callable[[Any], None]
 
 
@@ -169,6 +172,7 @@ class Evaluation:
                     low,
                     high,
                     metered=p == self.reference_p,
+                    confident=low < CONFIDENT_SHOTS or self.bundle.kind == "estimate",
                 )
                 work.append((task, self._adder(p, task.model)))
             work.append((Baseline(self.where(p), self.plain, low, high), self._adder(p, self.plain.name)))

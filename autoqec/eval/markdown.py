@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from autoqec.eval.calibration_schema import Calibration
 from autoqec.eval.schema import VerifyReport
 
 _MARK = {True: "ok", False: "NOT OK", None: "n/a"}
@@ -17,6 +18,7 @@ def render(report: VerifyReport) -> str:
         _baselines(report),
         _guards(report),
         _ablation(report),
+        _calibration(report),
     ]
     sections += [_cost(report), _composition(report), _provenance(report)]
     return "\n\n".join(section for section in sections if section) + "\n"
@@ -153,6 +155,73 @@ def _ablation(report: VerifyReport) -> str:
     return f"## Where the gain comes from\n\n{text}\n\n" + _table(("weights", "LER"), lers)
 
 
+def _calibration(report: VerifyReport) -> str:
+    if not report.calibration:
+        return ""
+    heads = (
+        "p",
+        "shots of",
+        "shots",
+        "failures",
+        "interval",
+        "expected",
+        "expected, mapped",
+        "scale, offset",
+    )
+    sums = [
+        (
+            row.p,
+            row.source,
+            row.shots,
+            row.failures,
+            row.failures_ci,
+            row.expected,
+            row.mapped,
+            None if row.scale is None else f"{row.scale:.3g}, {row.offset:.3g}",
+        )
+        for row in report.calibration
+    ]
+    parts = [_table(heads, sums)]
+    for row in report.calibration:
+        if row.p == report.reference_p:
+            parts += [_reliability(row), _kept(row)]
+    text = (
+        "Each prediction has log-odds of being right, which this side computes from the model's answers; no verdict depends on them. Expected: "
+        "failures that they stand for, as they are. Mapped: after a scale and an offset that were fitted on other shots."
+    )
+    return "## Confidence\n\n" + "\n\n".join([text, *parts])
+
+
+def _reliability(row: Calibration) -> str:
+    bins = [
+        (f"{_bound(each.low)} .. {_bound(each.high)}", each.shots, each.failures, each.failures_ci, each.expected, each.mapped)
+        for each in row.bins
+    ]  # fmt: skip
+    heads = (f"log-odds, p = {row.p:g}", "shots", "failures", "interval", "expected", "expected, mapped")
+    return _table(heads, bins)
+
+
+def _kept(row: Calibration) -> str:
+    rows = [
+        (f"{each.share:.1%}", each.below, each.failures, each.ler, each.ler_ci, each.factor, each.factor_ci)
+        for each in row.kept
+    ]
+    heads = (
+        "least sure discarded",
+        "log-odds up to",
+        "failures left",
+        "LER",
+        "interval",
+        "times lower",
+        "interval",
+    )
+    return _table(heads, rows)
+
+
+def _bound(value: float | None) -> str:
+    return "" if value is None else f"{value:g}"
+
+
 def _cost(report: VerifyReport) -> str:
     if (cost := report.cost) is None:
         return ""
@@ -163,6 +232,15 @@ def _cost(report: VerifyReport) -> str:
         ("one shot, us (median, p99)", (cost.latency_us_p50, cost.latency_us_p99), None),
         ("in bulk, us per shot", cost.bulk_us_per_shot, None),
     ]
+    if (found := cost.cascade) is not None:
+        rows += [(f"stage {number}, FLOPs", each, None) for number, each in enumerate(found.stage_flops, 1)]
+        rows.append(("all stages, FLOPs", found.worst_flops, None))
+        times = (found.decoder_us_p50, found.decoder_us_p99, found.decoder_us_p999)
+        rows.append(("whole decoder, one shot, us (median, p99, p99.9)", ", ".join(map(_cell, times)), None))
+        for row in found.per_p:
+            shares = ", ".join(f"{100 * share:.3g}%" for share in row.shares[1:])
+            rows.append((f"p = {row.p:g}, shots that reach the later stages", shares, None))
+            rows.append((f"p = {row.p:g}, FLOPs, and with the upper 95% bound", row.flops_range, None))
     over = "".join(f"\n\nOver budget: {line}." for line in cost.over_budget)
     return "## Cost\n\n" + _table(("", "measured", "declared"), rows) + over
 

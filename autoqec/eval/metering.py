@@ -100,9 +100,9 @@ class Meter:
         )
         before = verifier.cpu_seconds(model)
         self._worker, self._held = verifier.held(problem, model)
-        self._worker.answers(self._held, noise)  # compiles, where there is something to compile
+        self._worker.all_answers(self._held, noise)  # compiles, where there is something to compile
         self._build_s = _cpu(self._worker) - before
-        self._claimed = self._worker.flops(self._held, noise[:_COUNTED]).mean
+        self._claimed = claimed_flops(self._worker, self._held, noise[:_COUNTED])
         self._code, self._read = verifier.setup.models[model].code, verifier.cpu_read
         self._read[self._code] = _cpu(self._worker)
         before = verifier.cpu_seconds(reference)
@@ -112,18 +112,19 @@ class Meter:
         self._flops = self._reference[0].flops(self._reference[1], noise[:_COUNTED]).mean
         asked_of(*self._reference, noise, as_counted=True)
         plain_s = asked_of(*self._reference, noise, as_counted=True)
-        self._explained_s = self._claimed * plain_s / (BATCH * max(self._flops, 1))
-        self._shots, self._cpu_s = 0, 0.0
+        self._flop_s = plain_s / (BATCH * max(self._flops, 1))
+        self._shots, self._cpu_s, self._operations = 0, 0.0, 0.0
 
-    def question(self, shots: int) -> None:
-        """After each question of the main test."""
+    def question(self, shots: int, stage: int = 0) -> None:
+        """After each question of the main test; stage: of a cascade, which answers some of the shots once more."""
         now = _cpu(self._worker)
         spent, self._read[self._code] = now - self._read[self._code], now
-        self._shots += shots
+        self._shots += shots if stage == 0 else 0
         self._cpu_s += spent
-        self._stop(
-            spent / 2 - STOP_S, shots, self._explained_s
-        )  # twice the time for one: chunks are the steadier ones
+        operations = shots * self._claimed[stage]
+        self._operations += operations
+        # twice the time for one: chunks are the steadier ones
+        self._stop(spent / 2 - STOP_S, shots, operations * self._flop_s)
 
     def chunk(self, detectors: U8) -> tuple[float, ...]:
         """At the end of a chunk: the reference's turn, and the `Metered` since the last one.
@@ -145,26 +146,37 @@ class Meter:
             self._build_s,
             self._reference_build_s,
         )
-        self._shots, self._cpu_s = 0, 0.0
+        operations = self._operations
+        self._shots, self._cpu_s, self._operations = 0, 0.0, 0.0
         figures = tuple(float(each) for each in spent)
         try:
             self._stop(
                 spent.cpu_s - STOP_CHUNK_S,
                 spent.shots,
-                self._claimed * plain_s / (len(plain) * max(self._flops, 1)),
+                operations * plain_s / (len(plain) * max(self._flops, 1)),
             )
         except WorkerDied as error:
             raise HiddenWork(error.what, figures) from None
         return figures
 
     def _stop(self, spent: float, shots: float, explained_s: float) -> None:
-        if spent > self._slower * shots * explained_s:
+        if spent > self._slower * explained_s:
             self._worker.close()
             raise WorkerDied(
-                f"used {spent:.1f} s of CPU for {shots:.0f} shots, and its operations explain {shots * explained_s:.2f}: "
+                f"used {spent:.1f} s of CPU for {shots:.0f} shots, and its operations explain {explained_s:.2f}: "
                 "work is hidden from the count",
                 where="the model's process",
             )
+
+
+def claimed_flops(worker: ModelWorker, held: HeldModel, detectors: U8) -> tuple[int, ...]:
+    """FLOPs of every stage on these shots, as the model's process counts them, whatever its gates say."""
+    found: list[int] = []
+    earlier = None
+    for stage in range(held.gates.stages):
+        found.append(worker.flops(held, detectors, stage=stage, earlier=earlier).mean)
+        earlier = worker.answers(held, detectors, stage=stage, earlier=earlier)
+    return tuple(found)
 
 
 def reference_of(model: str) -> str:

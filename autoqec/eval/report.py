@@ -16,6 +16,8 @@ from autoqec.decoders.checkpoint_format import MAX_BYTES
 from autoqec.errors import AutoQECError
 from autoqec.eval import markdown
 from autoqec.eval.ablations import UNTRAINED
+from autoqec.eval.calibration import calibrations
+from autoqec.eval.calibration import remarks as calibration_remarks
 from autoqec.eval.evaluation import Evaluation, at_order
 from autoqec.eval.guards import guards
 from autoqec.eval.guards.ablation import figures
@@ -31,6 +33,7 @@ from autoqec.eval.schema import (
     PairedRow,
     VerifyReport,
 )
+from autoqec.eval.tally import Tally
 from autoqec.eval.verdict import judge
 from autoqec.eval.verification_state import VerificationState
 from autoqec.io import atomic
@@ -54,7 +57,9 @@ def assemble(
     no_claim: str | None,
     seconds: float,
     estimate: Estimate | None = None,
+    estimated: Tally | None = None,
 ) -> VerifyReport:
+    """estimated: the scores of the estimate."""
     found = [guard.judge(verification, answers[guard.name]) for guard in guards()]
     by_name = {guard.name: guard for guard in found}
     ablation = figures(verification)
@@ -68,7 +73,9 @@ def assemble(
         row for p in verification.env.spec.noise.p for row in _baselines(verification, evaluation, p)
     ]
     strongest = _strongest(head, baselines)
+    calibration = calibrations(verification, estimated)
     remarks = [*_effect(head, strongest, estimate), *_remarks(ablation.attribution, tier)]
+    remarks += calibration_remarks(calibration, verification.reference_p)
     verdict, notes = judge(verification.evidence, found, no_claim=no_claim, remarks=remarks)
     subject = verification.subject
     return VerifyReport(
@@ -111,6 +118,7 @@ def assemble(
         guards=found,
         ablation=ablation,
         estimate=estimate,
+        calibration=calibration,
         cost=census(verification, answers["cost_census"][0]),
         sandbox_tier=tier.name,
         sandboxed=tier.confines,

@@ -6,18 +6,16 @@ from typing import Any, Literal, NamedTuple, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from autoqec.eval.calibration_schema import Calibration
+from autoqec.eval.cascade_schema import CascadeCost
+from autoqec.eval.schema_row import Interval, Row
 from autoqec.stats.target import Target
 
 Verdict = Literal["VERIFIED", "SUSPICIOUS", "FAILED"]
 Severity = Literal["breaks", "doubts", "informs"]
-Interval = tuple[float, float]
 
 
-class _Row(BaseModel):
-    model_config = ConfigDict(extra="ignore", allow_inf_nan=False)
-
-
-class GuardResult(_Row):
+class GuardResult(Row):
     """One guard. ok: None where it does not apply. A guard that is not ok breaks the verdict (FAILED), raises doubts
     (SUSPICIOUS) or only informs, by its severity. number: its figure, of which text says what it is."""
 
@@ -29,7 +27,7 @@ class GuardResult(_Row):
     facts: dict[str, Any] = Field(default_factory=dict)
 
 
-class PairedFigures(_Row):
+class PairedFigures(Row):
     """The candidate and the plain backend on the same shots at one p: all of it follows from the counts.
 
     b: only the baseline failed; c: only the candidate.
@@ -62,7 +60,7 @@ class PairedRow(PairedFigures):
     us_backend: float
 
 
-class BaselineRow(_Row):
+class BaselineRow(Row):
     """Another decoder on the first `shots` of the same shots. delta: its LER minus the candidate's on those.
 
     is_candidate: the candidate itself, before the backend at another order of ordered statistics.
@@ -80,7 +78,7 @@ class BaselineRow(_Row):
     is_candidate: bool = False
 
 
-class DoseRow(_Row):
+class DoseRow(Row):
     """Weights with Gaussian noise of `dose` times each tensor's root mean square."""
 
     dose: float
@@ -88,7 +86,7 @@ class DoseRow(_Row):
     ler_ci: Interval
 
 
-class Ablation(_Row):
+class Ablation(Row):
     """Where a gain comes from. All LERs on the same `shots` at the reference p.
 
     untrained: this package's own untrained computation of the same kind (plain belief propagation for a learned one).
@@ -112,8 +110,9 @@ class Ablation(_Row):
     doses: list[DoseRow]
 
 
-class CostCensus(_Row):
-    """What the loaded model costs. Latencies are measured from outside the worker; declared: from metrics.json."""
+class CostCensus(Row):
+    """What the loaded model costs. Latencies are measured from outside the worker; declared: from metrics.json. Of a cascade
+    flops_per_syndrome is the expected count at the reference p, latencies are of the first stage, and budgets are held against `flops_upper`."""
 
     flops_per_syndrome: int | None
     n_params: int
@@ -124,9 +123,10 @@ class CostCensus(_Row):
     declared_flops_per_syndrome: float | None = None
     declared_n_params: float | None = None
     over_budget: list[str] = Field(default_factory=list)
+    cascade: CascadeCost | None = None
 
 
-class Composition(_Row):
+class Composition(Row):
     """A child and its parents on one bundle: child > threshold x (sum of parents) composes, above 0 partial, else conflicts."""
 
     reading: Literal["composes", "partial", "conflicts"]
@@ -245,6 +245,7 @@ class VerifyReport(BaseModel):
     cost: CostCensus | None = None
     composition: Composition | None = None
     estimate: Estimate | None = None
+    calibration: list[Calibration] = Field(default_factory=list)
     # additions: how it was run
     sandbox_tier: str | None = None
     sandboxed: bool | None = None

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from autoqec.envs.problem import U8
 from autoqec.eval.tasks import Scored
 from autoqec.stats.table import PairedTable
+
+
+class Confidences(NamedTuple):
+    """[shots] log-odds that a prediction is right, and whether it is wrong."""
+
+    log_odds: npt.NDArray[np.floating[Any]]
+    failed: npt.NDArray[np.bool_]
 
 
 @dataclass
@@ -51,6 +60,24 @@ class Tally:
         b = int(np.bitwise_count(first).sum()) - both
         c = int(np.bitwise_count(second).sum()) - both
         return PairedTable(common - start, b, c, both)
+
+    def confidences(self, p: float, name: str) -> Confidences | None:
+        """Of the shots that were decoded with log-odds; None where none was."""
+        parts = [
+            part for part in self.parts.get((p, name), []) if part.shots and len(part.log_odds) == part.shots
+        ]
+        if not parts:
+            return None
+        failed = [
+            np.unpackbits(part.bits, count=part.shots, bitorder="little").astype(np.bool_) for part in parts
+        ]
+        return Confidences(np.concatenate([part.log_odds for part in parts]), np.concatenate(failed))
+
+    def reached(self, p: float, name: str) -> tuple[int, ...]:
+        """How many shots each stage of a cascade was asked about; empty for a model that is none."""
+        parts = [part.answered for part in self.parts.get((p, name), []) if part.answered]
+        answered = np.array(parts, dtype=np.int64).reshape(len(parts), -1).sum(axis=0)
+        return tuple(int(count) for count in answered[::-1].cumsum()[::-1])
 
     def seconds(self, p: float, name: str) -> tuple[float, float]:
         """In the decoder, and waiting for the model."""

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from autoqec.decoders.baselines.registry import DecoderChoice
 from autoqec.decoders.reference_p import reference_p
@@ -16,6 +17,8 @@ from autoqec.envs.sampling import Shots
 from autoqec.eval.bundles import read_rows, sample_chunk
 from autoqec.eval.secret import Secret
 from autoqec.eval.verifier_worker import VerifierWorker
+
+F32 = npt.NDArray[np.float32]
 
 PIECE = 500
 """Shots between two looks at the clock."""
@@ -42,6 +45,7 @@ class Scored(NamedTuple):
 
     bits: packed, spare bits clear. seconds: of decoding, and, for a model, of waiting for it. invalid: shots without a valid
     answer, which count as failures. complaints: why. metered: `metering.Metered`, where it was asked for and could be had.
+    log_odds: [shots] that a prediction is right, or empty. answered: of a cascade, how many shots each stage answered.
     """
 
     start: int
@@ -52,6 +56,8 @@ class Scored(NamedTuple):
     invalid: int = 0
     complaints: tuple[str, ...] = ()
     metered: tuple[float, ...] = ()
+    log_odds: F32 = np.empty(0, dtype=np.float32)
+    answered: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -113,7 +119,7 @@ class Baseline:
 @dataclass(frozen=True)
 class Candidate:
     """A model with its backend on shots [start, stop); `order`: of ordered statistics; `seconds` as in `Baseline`; `metered`:
-    the main test, where the CPU time of foreign code is taken."""
+    the main test, where the CPU time of foreign code is taken; `confident`: with log-odds, whose time counts for nobody."""
 
     where: Where
     model: str
@@ -122,20 +128,29 @@ class Candidate:
     order: int = 0
     seconds: float | None = None
     metered: bool = False
+    confident: bool = False
 
     def run(self, verifier: VerifierWorker) -> Scored:
         shots = self.where.read(verifier, self.start, self.stop)
         meter = verifier.meter(self.where.problem, self.model) if self.metered else None
         begin = time.perf_counter()
-        failed, waited, invalid = [], 0.0, 0
+        failed, waited, invalid, log_odds, beside, reached = [], 0.0, 0, [], 0.0, []
         complaints: dict[str, None] = {}
         step = PIECE if self.seconds is not None else self.stop - self.start
         done = 0
         while done < len(shots.detectors):
             part = Shots(*(rows[done : done + step] for rows in shots))
-            answers = verifier.ask(self.where.problem, self.model, part.detectors, meter)
+            answers = verifier.ask(self.where.problem, self.model, part.detectors, meter, self.order)
             predicted = verifier.predict(self.where.problem, self.model, part.detectors, answers, self.order)
             failed.append((predicted != part.observables).any(axis=1) | ~answers.valid)
+            if self.confident:
+                asked = time.perf_counter()
+                log_odds.append(
+                    verifier.log_odds(self.where.problem, self.model, part.detectors, answers, self.order)
+                )
+                beside += time.perf_counter() - asked
+            if answers.stage is not None:
+                reached.append(np.bincount(answers.stage, minlength=verifier.gates(self.model).stages))
             waited += answers.seconds
             invalid += int((~answers.valid).sum())
             complaints |= dict.fromkeys(answers.complaints)
@@ -143,8 +158,12 @@ class Candidate:
             if self.seconds is not None and time.perf_counter() - begin > self.seconds:
                 break
         bits = np.packbits(np.concatenate(failed), bitorder="little")
-        seconds = time.perf_counter() - begin - waited
+        seconds = time.perf_counter() - begin - waited - beside
         spent = (
             () if meter is None or invalid == done else verifier.metered(self.model, meter, shots.detectors)
         )
-        return Scored(self.start, done, bits, seconds, waited, invalid, tuple(complaints)[:5], spent)
+        sure = np.concatenate(log_odds) if log_odds else np.empty(0, dtype=np.float32)
+        answered = tuple(np.sum(reached, axis=0).tolist()) if reached else ()
+        return Scored(
+            self.start, done, bits, seconds, waited, invalid, tuple(complaints)[:5], spent, sure, answered
+        )

@@ -12,7 +12,7 @@ import time
 import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Protocol
@@ -20,16 +20,18 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from autoqec.decoders.answers import AnswerDecoder, Kind
+from autoqec.decoders.answers import AnswerDecoder, Kind, deciders
 from autoqec.decoders.backends import Backend, backend_entry, make_backend
 from autoqec.decoders.baselines.registry import DecoderChoice
+from autoqec.decoders.gates import I64, ONE_STAGE, THRESHOLDS, Gates
 from autoqec.decoders.protocol import Decoder
 from autoqec.envs.environment import Environment
 from autoqec.envs.packing import pack, width
 from autoqec.envs.problem import U8, DecodingProblem
 from autoqec.envs.schema import EnvSpec
-from autoqec.errors import AutoQECError
+from autoqec.errors import AutoQECError, UnavailableError
 from autoqec.eval.metering import HiddenWork, Meter, reference_of
+from autoqec.eval.staged_answers import Answers, log_odds_of, of_all_stages, predicted, through_gates
 from autoqec.eval.worker_results import encode, encode_error
 from autoqec.sandbox.confined import Refused, WorkerDied
 from autoqec.sandbox.installed import installed_root
@@ -47,13 +49,15 @@ QUESTION_S = 120.0
 
 @dataclass(frozen=True, eq=False)
 class ModelSpec:
-    """A model for a worker to hold: a config with weights (or None for fresh ones), and whose code makes it."""
+    """A model for a worker to hold: a config with weights (or None for fresh ones), and whose code makes it. thresholds: of a cascade
+    with fresh weights, in place of those that it would start with."""
 
     dsl: Mapping[str, Any]
     state: Mapping[str, npt.NDArray[Any]] | None
     output_mode: str
     code: Path
     seed: int = 0
+    thresholds: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,21 +81,6 @@ class Task(Protocol):
     def run(self, verifier: VerifierWorker) -> Any: ...
 
 
-@dataclass
-class Answers:
-    """A model's answers to some shots, made safe for a backend.
-
-    raw: float32 weights or priors, or packed faults, by `kind`. valid: [shots] bool; rows of invalid shots are placeholders.
-    seconds: waiting for the worker.
-    """
-
-    raw: npt.NDArray[Any]
-    valid: npt.NDArray[np.bool_]
-    seconds: float
-    kind: Kind
-    complaints: list[str] = field(default_factory=list)
-
-
 class VerifierWorker:
     """The state of one worker: decoders and backends by problem, and one confined process per code base."""
 
@@ -103,7 +92,7 @@ class VerifierWorker:
         self._held: dict[tuple[str, str], HeldModel] = {}
         self._held_problems: dict[tuple[Path, str], int] = {}
         self._decoders: dict[tuple[str, DecoderChoice], Decoder] = {}
-        self._backends: dict[tuple[str, int], AnswerDecoder] = {}
+        self._deciders: dict[tuple[str, int, Gates], tuple[AnswerDecoder, ...]] = {}
         self._environments: dict[tuple[str, str], Environment] = {}
         self._meters: dict[tuple[str, str], Meter] = {}
         self.cpu_read: dict[Path, float] = {}  # CPU time of each confined process when a meter last looked
@@ -126,14 +115,20 @@ class VerifierWorker:
         return self._decoders[key]
 
     def backend(self, problem: str) -> Backend:
-        return self.answered(problem).backend
+        return self.deciders(problem, ONE_STAGE)[0].backend
 
-    def answered(self, problem: str, order: int = 0) -> AnswerDecoder:
-        key = (problem, order)
-        if key not in self._backends:
+    def deciders(self, problem: str, gates: Gates, order: int = 0) -> tuple[AnswerDecoder, ...]:
+        """The backend behind every stage; order: of ordered statistics, where the stage does not name one."""
+        key = (problem, order, gates)
+        if key not in self._deciders:
             backend = make_backend(self.setup.problems[problem], self.setup.backend, order)
-            self._backends[key] = AnswerDecoder(backend)
-        return self._backends[key]
+            self._deciders[key] = deciders(backend, gates)
+        return self._deciders[key]
+
+    def gates(self, model: str) -> Gates:
+        spec = self.setup.models[model]
+        given = {THRESHOLDS: np.array(spec.thresholds)} if spec.thresholds else None
+        return Gates.of(spec.dsl, given if spec.state is None else spec.state)
 
     def new_worker(self, code: Path) -> ModelWorker:
         lifetime_s = self.setup.lifetime_s
@@ -216,17 +211,41 @@ class VerifierWorker:
             self._deaths.setdefault(self.setup.models[model].code, hidden.what)
             return hidden.figures
 
-    def ask(self, problem: str, model: str, detectors: U8, meter: Meter | None = None) -> Answers:
-        """The model on some shots. What the model fails to answer is invalid; it is never answered for it."""
+    def ask(
+        self, problem: str, model: str, detectors: U8, meter: Meter | None = None, order: int = 0
+    ) -> Answers:
+        """The model on some shots, and each of its stages on those that its gates let through. order: as in `deciders`.
+
+        What the model fails to answer is invalid; it is never answered for it.
+        """
+        gates = self.gates(model)
+        if gates.stages == 1:
+            return self._ask_stage(problem, model, detectors, meter, 0, None)
+
+        def ask(stage: int, rows: I64, earlier: npt.NDArray[Any] | None) -> Answers:
+            return self._ask_stage(problem, model, detectors[rows], meter, stage, earlier)
+
+        return through_gates(ask, self.deciders(problem, gates, order), gates.thresholds, detectors)
+
+    def _ask_stage(
+        self,
+        problem: str,
+        model: str,
+        detectors: U8,
+        meter: Meter | None,
+        stage: int,
+        earlier: npt.NDArray[Any] | None,
+    ) -> Answers:
         code = self.setup.models[model].code
         parts = []
         for start in range(0, len(detectors), SLICE):
             rows = detectors[start : start + SLICE]
+            before = None if earlier is None else earlier[start : start + SLICE]
             try:
                 worker, held = self.held(problem, model)
-                answered = self.checked(problem, held, *timed(worker, held, rows))
+                answered = self.screened(problem, held, *timed(worker, held, rows, stage, before))
                 if meter is not None:
-                    meter.question(len(rows))
+                    meter.question(len(rows), stage)
                 parts.append(answered)
             except (WorkerDied, Refused) as error:
                 if isinstance(error, WorkerDied):
@@ -242,20 +261,21 @@ class VerifierWorker:
             list(dict.fromkeys(text for part in parts for text in part.complaints)),
         )
 
-    def checked(
-        self,
-        problem: str,
-        held: HeldModel,
-        raw: npt.NDArray[Any],
-        seconds: float,
-        complaint: str | None = None,
-    ) -> Answers:
+    def checked(self, problem: str, held: HeldModel, raw: npt.NDArray[Any], detectors: U8) -> Answers:
+        """The answers that count, out of those of all stages to all of the shots (`ModelWorker.all_answers`)."""
+        parts = of_all_stages(raw, held.gates.stages)
+        if len(parts) == 1:
+            return self.screened(problem, held, raw)
+
+        def ask(stage: int, rows: I64, _: npt.NDArray[Any] | None) -> Answers:
+            return self.screened(problem, held, parts[stage][rows])
+
+        return through_gates(ask, self.deciders(problem, held.gates), held.gates.thresholds, detectors)
+
+    def screened(self, problem: str, held: HeldModel, raw: npt.NDArray[Any], seconds: float = 0.0) -> Answers:
         """Answers with every row that is not a valid answer found and replaced by the environment's own numbers."""
         valid = screen(self.setup.problems[problem], held, raw)
-        complaints = [] if complaint is None else [complaint]
-        if not valid.all() and not complaints:
-            complaints = [INVALID]
-        return Answers(raw, valid, seconds, held.kind, complaints)
+        return Answers(raw, valid, seconds, held.kind, [] if valid.all() else [INVALID])
 
     def _nothing(self, problem: str, model: str, shots: int, complaint: str) -> Answers:
         of, spec = self.setup.problems[problem], self.setup.models[model]
@@ -273,12 +293,31 @@ class VerifierWorker:
         if not answers.valid.any():  # all of them fail, whatever is predicted
             n_observables = self.setup.problems[problem].n_observables
             return np.zeros((len(detectors), width(n_observables)), dtype=np.uint8)
-        return self.answered(problem, order).predict(answers.kind, answers.raw, detectors)
+        return predicted(answers, self.deciders(problem, self.gates(model), order), detectors)
+
+    def log_odds(
+        self, problem: str, model: str, detectors: U8, answers: Answers, order: int = 0
+    ) -> npt.NDArray[np.float32]:
+        """How sure the predictions are, from the answers, on this side; empty where the backend cannot say."""
+        none = np.zeros(len(detectors), dtype=np.float32)
+        if not answers.valid.any():
+            return none
+        try:
+            found = log_odds_of(answers, self.deciders(problem, self.gates(model), order), detectors)
+        except UnavailableError:
+            return none[:0]
+        return np.where(answers.valid, found, none).astype(np.float32)
 
 
-def timed(worker: ModelWorker, held: HeldModel, detectors: U8) -> tuple[npt.NDArray[Any], float]:
+def timed(
+    worker: ModelWorker,
+    held: HeldModel,
+    detectors: U8,
+    stage: int = 0,
+    earlier: npt.NDArray[Any] | None = None,
+) -> tuple[npt.NDArray[Any], float]:
     start = time.perf_counter()
-    raw = worker.answers(held, detectors)
+    raw = worker.answers(held, detectors, stage=stage, earlier=earlier)
     return raw, time.perf_counter() - start
 
 

@@ -131,7 +131,9 @@ class _Verification:
         answers = evaluation.finish(verifications, guards())
         identity = bundle.seal(self.home.bundles)
 
-        def assembled(index: int, estimate: Estimate | None = None) -> VerifyReport:
+        def assembled(
+            index: int, estimate: Estimate | None = None, estimated: Tally | None = None
+        ) -> VerifyReport:
             return report.assemble(
                 verifications[index],
                 answers[keys[index]],
@@ -142,11 +144,12 @@ class _Verification:
                 no_claim=_no_claim(bundle, archived is not None, is_parent=index > 0),
                 seconds=time.monotonic() - self.begin,
                 estimate=estimate,
+                estimated=estimated,
             )
 
         reports = [assembled(index) for index in range(len(subjects))]
         if reports[0].verdict == "VERIFIED":
-            reports[0] = assembled(0, self._estimate(verifications[0], evaluation, family, stack))
+            reports[0] = assembled(0, *self._estimate(verifications[0], evaluation, family, stack))
         if len(reports) > 1:
             reports[0] = self._composed(reports, [subject.round_dir for subject in subjects])
         self._enter(reports[0], identity, bundle.kind, family, shares[0])
@@ -154,8 +157,8 @@ class _Verification:
 
     def _estimate(
         self, verification: VerificationState, evaluation: Evaluation, family: str, stack: ExitStack
-    ) -> Estimate:
-        """The size of a verified round's effect, on the one bundle that is ever drawn for it."""
+    ) -> tuple[Estimate, Tally]:
+        """The size of a verified round's effect, on the one bundle that is ever drawn for it, and its scores."""
         bundle = self._estimate_bundle(verification.subject, family)
         stack.callback(_discard, bundle)
         # In processes that were asked nothing yet, as the test was: no model can tell the two, and guards' work is not charged to it.
@@ -163,7 +166,7 @@ class _Verification:
         again = replace(evaluation, bundle=bundle, tally=Tally())
         again.estimate(verification.key)
         measured = replace(verification, bundle=bundle, tally=again.tally)
-        return report.estimate_of(measured, again, bundle.seal(self.home.bundles))
+        return report.estimate_of(measured, again, bundle.seal(self.home.bundles)), again.tally
 
     def _estimate_bundle(self, subject: Subject, family: str) -> Bundle:
         wanted = Draw(

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from autoqec.decoders.answers import AnsweringDecoder, Kind
 from autoqec.decoders.backends import Backend, backend_entry
+from autoqec.decoders.gates import Gates
 from autoqec.envs.problem import U8
 from autoqec.errors import AutoQECError, UnavailableError
 from autoqec.sandbox.screening import INVALID, screen
@@ -42,7 +43,7 @@ class ConfinedDecoder(AnsweringDecoder):
                 where=backend.problem.name,
                 hint="see autoqec doctor",
             )
-        super().__init__(backend, batch=_BATCH)
+        super().__init__(backend, batch=_BATCH, gates=Gates.of(dsl, state))
         self._worker = ModelWorker(tier, code, lifetime_s=_NO_END_S)
         try:
             self._held = self._worker.hold_model(
@@ -63,8 +64,10 @@ class ConfinedDecoder(AnsweringDecoder):
         """CPU seconds that the confined process has used."""
         return self._worker.cpu_seconds() or 0.0
 
-    def answers(self, detectors: U8) -> tuple[Kind, npt.NDArray[Any]]:
-        raw = self._worker.answers(self._held, detectors)
+    def answers(
+        self, detectors: U8, stage: int = 0, earlier: npt.NDArray[Any] | None = None
+    ) -> tuple[Kind, npt.NDArray[Any]]:
+        raw = self._worker.answers(self._held, detectors, stage=stage, earlier=earlier)
         valid = screen(self.problem, self._held, raw)
         if not valid.all():
             raise AutoQECError(

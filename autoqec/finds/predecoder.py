@@ -7,7 +7,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import numpy.typing as npt
 import stim
 
@@ -96,19 +95,18 @@ class Predecoder:
         return predicted if bit_packed_predictions else unpack(predicted, self._problem.n_observables)
 
     def decode_with_confidence(self, shots: Bits, *, bit_packed_shots: bool = False) -> tuple[Bits, F64]:
-        """Predicted observables [shots, 1], and for every shot the log-odds that the prediction is right, as the model sees it.
-
-        Only where the backend is matching and there is one observable.
+        """Predicted observables [shots, n_observables], and for every shot the log-odds that all of them are right, as the model sees
+        it: the weight of the lightest correction of another logical class, less that of the lightest of the predicted one.
         """
         packed = packed_shots(shots, self._problem.n_checks, is_packed=bit_packed_shots)
-        predicted, gap = self._decoder.decode_with_gap(packed)
-        return unpack(predicted, 1), np.abs(gap)
+        predicted, log_odds = self._decoder.decode_with_confidence(packed)
+        return unpack(predicted, self._problem.n_observables), log_odds
 
-    def as_sinter(self) -> sinter.Decoder:
-        """For `sinter.collect(custom_decoders={...})`."""
+    def as_sinter(self, *, discard_below: float | None = None) -> sinter.Decoder:
+        """For `sinter.collect(custom_decoders={...})`. discard_below: log-odds below which sinter counts a shot as discarded."""
         from autoqec.decoders.sinter_adapter import SinterDecoder
 
-        return SinterDecoder(self)
+        return SinterDecoder(self, discard_below=discard_below)
 
     def build(self, problem: DecodingProblem) -> PredecoderPipeline | ConfinedDecoder:
         """The decoder for an error model: that of the environment, or one with the same faults and other probabilities.

@@ -8,6 +8,7 @@ Sinter has a decoder called `pymatching` of its own, so names here start with `a
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterable
 from pathlib import Path
@@ -22,18 +23,26 @@ from autoqec.layout import in_runs
 
 VARIABLE = "AUTOQEC_PREDECODERS"
 """Folders of rounds, separated as in PATH; `NAME=FOLDER` gives one a name."""
+DISCARD = "AUTOQEC_DISCARD_BELOW"
+"""Log-odds below which a shot is discarded; without it all are kept."""
 
 
-def sinter_decoders(predecoders: Iterable[str | Path] | None = None) -> dict[str, sinter.Decoder]:
+def sinter_decoders(
+    predecoders: Iterable[str | Path] | None = None, *, discard_below: float | None = None
+) -> dict[str, sinter.Decoder]:
     """Decoders by their sinter names. One that is not installed says so when it is used.
 
     Args:
         predecoders: folders of rounds, each `FOLDER` or `NAME=FOLDER`. Default: those of the environment variable
             AUTOQEC_PREDECODERS.
+        discard_below: log-odds below which a shot is discarded. Default: the environment variable AUTOQEC_DISCARD_BELOW, or
+            no discards. A decoder that does not know how sure it is says so when it is used.
     """
+    if discard_below is None and (text := os.environ.get(DISCARD)):
+        discard_below = _log_odds(text)
     if predecoders is None:
         predecoders = [part for part in os.environ.get(VARIABLE, "").split(os.pathsep) if part]
-    found = sinter_adapter.decoders()
+    found = sinter_adapter.decoders(discard_below=discard_below)
     for given in predecoders:
         name, _, folder = str(given).rpartition("=")
         if not in_runs(folder, Path.cwd()).exists():
@@ -44,5 +53,15 @@ def sinter_decoders(predecoders: Iterable[str | Path] | None = None) -> dict[str
             raise InputError(
                 f"two decoders are called {key}", where=VARIABLE, hint="name one of them: NAME=FOLDER"
             )
-        found[key] = SinterDecoder(factory)
+        found[key] = SinterDecoder(factory, discard_below=discard_below)
     return found
+
+
+def _log_odds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if math.isnan(value):
+        raise InputError(f"{text[:40]!r} is not a number", where=DISCARD, hint="give log-odds, such as 2.0")
+    return value

@@ -50,6 +50,7 @@ def model_card(view: RunView, one: Reviewed, report: VerifyReport) -> str:
         _what(one),
         _where(view, report),
         _figures(report),
+        _confidence(report),
         _cost(report),
         _limits(report),
         _use(view, one, report),
@@ -123,6 +124,27 @@ def _row(row: PairedFigures, name: str) -> str:
     return f"| {_safe(name)} | {_n(row.ler_baseline)} | {_n(row.ler_candidate)} | {_n(row.delta)} ({_range(row.delta_ci)}) | {ratio} |"
 
 
+def _confidence(report: VerifyReport) -> Iterator[str]:
+    rows = report.calibration
+    if not rows:
+        return
+    yield "## Confidence\n"
+    yield "How many failures its log-odds stand for, as they are and after a scale and an offset that other shots gave.\n"
+    yield "| p | shots of | shots | failures | expected | after the map | map |\n|---|---|---|---|---|---|---|"
+    for row in rows:
+        fitted = "-" if row.scale is None else f"{_n(row.scale)} m + {_n(row.offset)}"
+        seen = f"{row.failures} ({_range(row.failures_ci)})"
+        yield (
+            f"| {row.p:g} | {row.source} | {row.shots} | {seen} | {_n(row.expected)} | {_n(row.mapped)} | {fitted} |"
+        )
+    for row in (row for row in rows if row.p == report.reference_p):
+        yield f"\nThe least sure shots discarded, at p = {row.p:g}:\n"
+        yield "| share | log-odds up to | LER of the others | times lower |\n|---|---|---|---|"
+        for kept in row.kept:
+            lower = f"{_n(kept.factor)} ({_range(kept.factor_ci)})"
+            yield f"| {kept.share:.1%} | {_n(kept.below)} | {_rate(kept.ler, kept.ler_ci)} | {lower} |"
+
+
 def _cost(report: VerifyReport) -> Iterator[str]:
     cost, found = report.cost, report.estimate
     if cost is None:
@@ -133,6 +155,11 @@ def _cost(report: VerifyReport) -> Iterator[str]:
         yield f"- {found.us_per_shot:.3g} us per shot with its backend, in batches, on the machine that verified it."
     if cost.latency_us_p50 is not None and cost.latency_us_p99 is not None:
         yield f"- One shot at a time: median {cost.latency_us_p50:.3g} us, 99% {cost.latency_us_p99:.3g} us."
+    if (stages := cost.cascade) is not None:
+        for row in stages.per_p:
+            later = ", ".join(f"{100 * share:.3g}%" for share in row.shares[1:])
+            yield f"- At p = {row.p:g} {later} of the shots reach the later stages: {row.flops_per_syndrome} FLOPs in the mean."
+        yield f"- A shot that reaches all stages takes {stages.worst_flops} FLOPs."
     yield from (f"- Over budget: {_safe(text)}" for text in cost.over_budget)
 
 

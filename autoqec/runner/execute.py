@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import platform
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,46 +12,30 @@ import torch
 
 from autoqec import __version__
 from autoqec.decoders import checkpoint
-from autoqec.decoders.backends import make_backend
 from autoqec.decoders.checkpoint_format import BRANCH
 from autoqec.decoders.compiler import compile_predecoder
 from autoqec.decoders.cost import measure
 from autoqec.decoders.dsl_schema import PredecoderDSL
+from autoqec.decoders.modules.cascade import CascadePredecoder, gates_of
 from autoqec.decoders.modules.predecoders import ProblemPredecoder
-from autoqec.decoders.pipeline import PredecoderPipeline
 from autoqec.decoders.reference_p import reference_p
+from autoqec.decoders.stage_cost import stage_flops
 from autoqec.decoders.transfer import start_from
 from autoqec.envs.environment import Environment
-from autoqec.envs.problem import U8, DecodingProblem
-from autoqec.envs.seeds import derive_seed
+from autoqec.envs.problem import DecodingProblem
 from autoqec.errors import InputError
 from autoqec.io.hashing import sha256_bytes
 from autoqec.io.validate import validate_model
 from autoqec.layout import RoundDir
-from autoqec.runner.data import FaultSampler, sampling_device
 from autoqec.runner.failure_kinds import RoundFailed, failing_as
-from autoqec.runner.failures import FailureObjective, Unsettled, few_numbers
-from autoqec.runner.gap import make_pairs
-from autoqec.runner.hard_shots import HardShots
-from autoqec.runner.losses import MARGINAL_LOSSES
-from autoqec.runner.objective import GapObjective, MarginalObjective, Objective
 from autoqec.runner.profiles import PROFILES, Profile
 from autoqec.runner.safety import Safety, estimated_memory_gb, free_memory_gb
-from autoqec.runner.schema import Failure, RoundMetrics, RunnerConfig, TrainingStop
-from autoqec.runner.train import Schedule, TrainingReport, train
+from autoqec.runner.schema import Failure, RoundMetrics, RunnerConfig
+from autoqec.runner.stages import shares_by_p
+from autoqec.runner.train import TrainingReport
+from autoqec.runner.training import Progress, Training
 from autoqec.runner.validation import Validation
 from autoqec.sandbox.installed import installed_root
-
-Progress = Callable[[int, int, float], None]
-
-REFERENCE_SHARE = 0.7
-
-_STOPPED: dict[TrainingStop, str] = {
-    "all_steps": "all steps done",
-    "time_budget": "time budget of {seconds:g} s used up after {steps} steps",
-    "patience": "{patience} evaluations in a row were worse than the best",
-    "no_epochs": "epochs: 0",
-}
 
 
 def pick_device() -> torch.device:
@@ -102,6 +85,7 @@ class Round:
             with failing_as("config_invalid"):
                 module = compile_predecoder(dsl, problem, seed=self.config.seed)
                 self._start_from(dsl, module)
+                gates_of(module).check(self.env.spec.classical_backend)
                 cost = measure(module, problem)
             self._facts |= {
                 "reference_p": at,
@@ -117,6 +101,8 @@ class Round:
         except RoundFailed as failed:
             return self._metrics(failed.failure)
         self._save(dsl, module, report)
+        if isinstance(module, CascadePredecoder):
+            self._measure_shares(module, problem, at)
         self._validate(at)
         return self._metrics()
 
@@ -149,126 +135,29 @@ class Round:
         module.to(device)
         if self.config.torch_compile:
             module.compile_network()
-        sweep = self.env.spec.noise.p
-        # Most shots at the reference p, where the round is judged; the rest keeps the model right along the sweep.
-        others = REFERENCE_SHARE if len(sweep) == 1 else (1 - REFERENCE_SHARE) / (len(sweep) - 1)
-        at = self._facts["reference_p"]
-        shares = [REFERENCE_SHARE if p == at else others for p in sweep]
-        sampler = FaultSampler(problems, sampling_device(device), shares=shares)
-        settings = dsl.training
-        per_epoch = max(1, self.profile.train_shots(self.env.spec.eval_protocol) // settings.batch_size)
-        steps = per_epoch * settings.epochs
-        self._facts["training_steps_planned"] = steps
-        start = time.monotonic()
-        objective = self._objective(dsl, module, sampler, steps * settings.batch_size) if steps else None
-        schedule = Schedule(
-            steps=steps,
-            per_epoch=per_epoch,
-            learning_rate=settings.learning_rate,
-            seconds=max(1.0, self.profile.train_seconds - (time.monotonic() - start)),
+        training = Training(
+            self.env,
+            self.profile,
+            self.files,
+            seed=self.config.seed,
+            at=self._facts["reference_p"],
+            device=device,
             nan_rate=self.safety.nan_rate,
+            progress=self._progress,
         )
-        if objective is None:
-            self.files.train_log.write_text("")
-            report = TrainingReport(stopped="no_epochs")
-        else:
-            report = train(
-                module,
-                objective,
-                schedule,
-                select=self._selection(device),
-                log=self.files.train_log,
-                state_path=self.files.training_state,
-                progress=self._progress,
-            )
-        module.to("cpu")
-        self._facts |= {
-            "train_wallclock_s": report.earlier_s + time.monotonic() - start,
-            "train_loss_initial": report.losses[0] if report.losses else None,
-            "train_loss_final": report.losses[-1] if report.losses else None,
-            "train_loss_mean_last_epoch": report.mean_of_last(per_epoch),
-            "train_batches_total": report.steps,
-            "training_log_path": str(self.files.train_log.resolve()),
-            "vram_peak_gb": _device_memory_gb(device),
-            "training_stopped": report.stopped,
-            "training_kept_step": report.kept_step if report.steps else None,
-            "training_note": self._note(report, schedule),
-        }
+        self._facts["training_steps_planned"] = training.planned_steps(dsl)
+        report, facts = training.run(dsl, module, problems)
+        self._facts |= {**facts, "vram_peak_gb": _device_memory_gb(device)}
         return report
 
-    @staticmethod
-    def _note(report: TrainingReport, schedule: Schedule) -> str:
-        """How training ended, for people."""
-        stopped = _STOPPED[report.stopped].format(
-            seconds=schedule.seconds, steps=report.steps, patience=schedule.patience
-        )
-        if report.untrained_score is None:
-            return stopped
-        return (
-            f"{stopped}; kept step {report.kept_step} of {report.steps} "
-            f"({report.kept_score:g} failures on the selection shots, untrained {report.untrained_score:g})"
-        )
-
-    def _seeds(self, index: int) -> int:
-        """Draw `index` of training: labels cycle through the train range, and every cycle and seed is a stream of its own."""
-        low, high = self.env.spec.noise.seed_policy.train
-        cycle, offset = divmod(index, high - low + 1)
-        stream = f"{self.env.content_hash}/seed{self.config.seed}/cycle{cycle}"
-        return derive_seed("train", stream, low + offset)
-
-    def _objective(
-        self, dsl: PredecoderDSL, module: ProblemPredecoder, sampler: FaultSampler, draws: int
-    ) -> Objective:
-        """draws: shots that all steps take together."""
-        through_backend = {"backend_gap": self._gap, "failures": self._failures}
-        settings = dsl.training
-        if settings.loss in through_backend:
-            return through_backend[settings.loss](settings.batch_size, module, sampler, draws)
-        return MarginalObjective(sampler, self._seeds, settings.batch_size, MARGINAL_LOSSES[settings.loss])
-
-    def _gap(self, batch: int, _: ProblemPredecoder, sampler: FaultSampler, draws: int) -> Objective:
-        problem = self.env.problem(self._facts["reference_p"])
-        pairs = make_pairs(problem, self.env.spec.classical_backend, None)
-        size = min(self.profile.hard_shots, draws)
-        return GapObjective(
-            HardShots(sampler, self._seeds, pairs.is_hard, size=size, draw=4 * batch), batch, pairs
-        )
-
-    def _failures(self, batch: int, module: ProblemPredecoder, _: FaultSampler, draws: int) -> Objective:
-        """On shots at the reference p alone, where failures are judged."""
-        few_numbers(module)
-        device = module.prior.device
-        problem = self.env.problem(self._facts["reference_p"])
-        backend = make_backend(problem, self.env.spec.classical_backend)
-
-        def decode(searched: ProblemPredecoder, detectors: U8) -> U8:
-            return PredecoderPipeline(searched, backend, device=device, threads=None).decode(detectors)
-
-        shots = HardShots(
-            FaultSampler([problem], sampling_device(device), shares=[1.0]),
-            self._seeds,
-            Unsettled(module, decode, self._seeds(2_000_000)),
-            size=min(self.profile.hard_shots, draws, 8 * batch),
-            draw=4 * batch,
-            fill=4 * batch,
-            fills=max(1, self.profile.hard_shots // (4 * batch)),
-        )
-        return FailureObjective(shots, batch, decode, self._seeds)
-
-    def _selection(self, device: torch.device) -> Callable[[ProblemPredecoder], float]:
-        """Failures at the reference p on circuit shots of the val labels, apart from those of the final validation."""
-        p = self._facts["reference_p"]
-        problem = self.env.problem(p)
-        backend = make_backend(problem, self.env.spec.classical_backend)
-        low, _ = self.env.spec.noise.seed_policy.val
-        seed = derive_seed("val-select", self.env.stream(p), low)
-        shots = self.env.sampler(p).sample(self.profile.selection_shots(self.env.spec.eval_protocol), seed)
-
-        def failures(module: ProblemPredecoder) -> float:
-            pipeline = PredecoderPipeline(module, backend, device=device, threads=None)
-            return float((pipeline.decode(shots.detectors) != shots.observables).any(axis=1).sum())
-
-        return failures
+    def _measure_shares(self, module: CascadePredecoder, problem: DecodingProblem, at: float) -> None:
+        """The expected cost with the shares of shots that do reach each stage, in place of those that the config plans."""
+        shots = self.profile.selection_shots(self.env.spec.eval_protocol)
+        found = shares_by_p(module, self.env, pick_device(), shots, stage_flops(module, problem))
+        module.to("cpu")
+        flops = next(row["flops_per_syndrome"] for row in found["per_p"] if row["p"] == at)
+        over = self.env.spec.constraints.over_budget(flops, self._facts["n_params"])
+        self._facts |= {"cascade": found, "flops_per_syndrome": flops, "over_budget": over}
 
     def _save(self, dsl: PredecoderDSL, module: ProblemPredecoder, report: TrainingReport) -> None:
         low, high = self.env.spec.noise.seed_policy.train

@@ -46,7 +46,11 @@ def default_memory_gb() -> float:
 
 
 def estimated_memory_gb(dsl: PredecoderDSL, problem: DecodingProblem) -> float:
-    """A rough upper estimate of what one training batch keeps for its backward pass, if it has one."""
+    """A rough upper estimate of what one training batch keeps for its backward pass, if it has one. Stages train one by one."""
+    return max(_of_one_stage(part, problem) for part in dsl.parts)
+
+
+def _of_one_stage(dsl: PredecoderDSL, problem: DecodingProblem) -> float:
     per_shot = 4.0 * problem.n_faults
     if dsl.training.epochs == 0 or dsl.training.loss == "failures":
         return _HEADROOM * 4.0 * (per_shot + 12.0 * problem.h.nnz) * dsl.training.batch_size / 2**30

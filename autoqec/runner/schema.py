@@ -185,6 +185,28 @@ class RunnerConfig(BaseModel):
         return self
 
 
+class StageShares(BaseModel):
+    """shares: of the shots at this p that each stage is asked about."""
+
+    model_config = ConfigDict(extra="ignore", allow_inf_nan=False)
+
+    p: float
+    shots: int
+    shares: list[float]
+    flops_per_syndrome: int
+
+
+class CascadeFigures(BaseModel):
+    """stage_flops: for a shot that reaches the stage. worst_flops: for one that reaches all."""
+
+    model_config = ConfigDict(extra="ignore", allow_inf_nan=False)
+
+    stage_flops: list[int]
+    worst_flops: int
+    thresholds: list[float]
+    per_p: list[StageShares]
+
+
 class RoundMetrics(BaseModel):
     """The outcome of one round, as in `metrics.json`.
 
@@ -253,6 +275,9 @@ class RoundMetrics(BaseModel):
     # additions: what was taken from the checkpoint that the round started from, and the hash by which others start from this one's
     init_from: TransferReport | None = None
     checkpoint_sha256: str | None = None
+    # addition: of a cascade, what a shot costs that reaches each stage, all of them together, the gates' thresholds, and at every p the
+    # share of shots that each stage is asked about; `flops_per_syndrome` is then what is expected at the reference p
+    cascade: CascadeFigures | None = None
 
     @model_validator(mode="after")
     def _interval_is_ordered(self) -> Self:

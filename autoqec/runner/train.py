@@ -6,7 +6,7 @@ import copy
 import io
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,7 @@ Select = Callable[[ProblemPredecoder], float]
 class TrainingReport:
     """Loss telemetry, and which training state was kept (step 0: the untrained model was best).
 
-    earlier_s: of `seconds`, those of processes that were killed.
+    earlier_s: of `seconds`, those of processes that were killed. logged_before: lines of the log that are of earlier stages of a cascade.
     """
 
     losses: list[float] = field(default_factory=list)
@@ -44,6 +44,7 @@ class TrainingReport:
     seconds: float = 0.0
     earlier_s: float = 0.0
     stopped: TrainingStop = "all_steps"
+    logged_before: int = 0
 
     def mean_of_last(self, count: int) -> float | None:
         last = self.losses[-count:]
@@ -83,10 +84,12 @@ def train(
     log: Path,
     state_path: Path,
     progress: Callable[[int, int, float], None] | None = None,
+    stage: int = 0,
+    is_last: bool = True,
 ) -> TrainingReport:
     """Trains `module` in place and leaves the best state in it. Killed and called again, it resumes where it was.
 
-    The state is a function of the module's start, the objective and the schedule: every step draws from its own seeds.
+    stage: of a cascade, whose stages share log and state file; where it is not the last, its state stays until the next has one. The state is a function of the module's start, the objective and the schedule: every step draws from its own seeds.
 
     Raises:
         RoundFailed: the loss was not finite in too many steps.
@@ -96,12 +99,14 @@ def train(
     report = TrainingReport()
     best = {name: value.clone() for name, value in ema.items()}
     first, stale = 0, 0
-    if state_path.exists():
+    if saved_stage(state_path) == stage:
         first, stale, best = _resume(state_path, module, optimiser, ema, report, log)
         report.earlier_s = report.seconds
     else:
         report.untrained_score = report.kept_score = report.least_score = select(module)
-        log.write_text("")
+        if stage == 0:
+            log.write_text("")
+        report.logged_before = len(log.read_text().splitlines())
     objective.prepare(first)
     every = max(1, schedule.steps // schedule.evaluations)
     start = saved = time.monotonic()
@@ -126,7 +131,7 @@ def train(
             _update(ema, module, step)
             report.losses.append(loss)
             report.steps = step + 1
-            file.write(f"{step + 1}\t{loss:.6g}\n")
+            file.write(f"{report.logged_before + step + 1}\t{loss:.6g}\n")
             file.flush()
             if progress is not None:
                 progress(step + 1, schedule.steps, loss)
@@ -142,12 +147,40 @@ def train(
                     break
             if time.monotonic() - saved >= schedule.save_seconds:
                 saved = time.monotonic()
-                _save(state_path, module, optimiser, ema, best, report, stale, saved - start)
+                _save(state_path, module, optimiser, ema, best, report, stale, saved - start, stage)
     report.seconds += time.monotonic() - start
     module.load_state_dict(best)
     module.eval()
-    state_path.unlink(missing_ok=True)
+    if is_last:
+        state_path.unlink(missing_ok=True)
     return report
+
+
+def saved_stage(path: Path) -> int | None:
+    """The stage that a saved state is of; None where there is none."""
+    if not path.exists():
+        return None
+    return int(torch.load(path, map_location="cpu", weights_only=True).get("stage", 0))
+
+
+def saved_weights(path: Path, device: torch.device) -> dict[str, Tensor]:
+    """The module's numbers in a saved state."""
+    saved: dict[str, Any] = torch.load(path, map_location=device, weights_only=True)
+    return saved["module"]  # type: ignore[no-any-return]
+
+
+def joined(reports: Sequence[TrainingReport]) -> TrainingReport:
+    """Of all stages together; one report is itself."""
+    if len(reports) == 1:
+        return reports[0]
+    return TrainingReport(
+        losses=[loss for report in reports for loss in report.losses],
+        steps=sum(report.steps for report in reports),
+        kept_step=sum(report.kept_step for report in reports),
+        seconds=sum(report.seconds for report in reports),
+        earlier_s=sum(report.earlier_s for report in reports),
+        stopped=reports[-1].stopped,
+    )
 
 
 def _not_finite(bad: int, steps: int) -> RoundFailed:
@@ -198,6 +231,7 @@ def _save(
     report: TrainingReport,
     stale: int,
     seconds: float,
+    stage: int,
 ) -> None:
     buffer = io.BytesIO()
     facts = {
@@ -209,9 +243,10 @@ def _save(
         "untrained_score": report.untrained_score,
         "seconds": report.seconds + seconds,
         "stale": stale,
+        "logged_before": report.logged_before,
     }
     parts = {"module": module.state_dict(), "optimiser": optimiser.state_dict(), "ema": ema, "best": best}
-    torch.save({**parts, "report": facts}, buffer)
+    torch.save({**parts, "report": facts, "stage": stage}, buffer)
     atomic.write_bytes(path, buffer.getvalue())
 
 
@@ -232,6 +267,6 @@ def _resume(
     stale = facts.pop("stale")
     for name, value in facts.items():
         setattr(report, name, value)
-    lines = log.read_text().splitlines()[: report.steps] if log.exists() else []
+    lines = log.read_text().splitlines()[: report.logged_before + report.steps] if log.exists() else []
     log.write_text("".join(f"{line}\n" for line in lines))
     return report.steps, stale, saved["best"]

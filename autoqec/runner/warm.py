@@ -23,15 +23,25 @@ _WITH_KERNELS = ("mlp", "gated_mlp", "residual_mlp")
 
 def kind_of(dsl: PredecoderDSL) -> dict[str, Any]:
     """A small config that runs the same kernels. No code of the config is in it."""
-    kind: dict[str, Any] = {"type": dsl.type, "output_mode": dsl.output_mode}
+    kind: dict[str, Any] = {"output_mode": dsl.output_mode}
+    if dsl.stages is None:
+        kind |= _blocks(dsl)
+    else:
+        first, *later = (_blocks(part) for part in dsl.parts)
+        kind |= {"type": dsl.type, "stages": [first, *({**stage, "share": 0.5} for stage in later)]}
+    loss = dsl.training.loss if dsl.training.loss in ("backend_gap", "failures") else "bce"
+    return kind | {"training": {"loss": loss, "epochs": 1, "batch_size": 16}}
+
+
+def _blocks(dsl: PredecoderDSL) -> dict[str, Any]:
+    kind: dict[str, Any] = {"type": dsl.type}
     if dsl.gnn is not None:
         has_kernel = dsl.gnn.message_fn in _WITH_KERNELS
         message = dsl.gnn.message_fn if has_kernel else "attention"
         kind["gnn"] = {"layers": 1, "hidden_dim": 4, "message_fn": message}
     if dsl.neural_bp is not None:
         kind["neural_bp"] = {"iterations": 2, "check_rule": dsl.neural_bp.check_rule}
-    loss = dsl.training.loss if dsl.training.loss in ("backend_gap", "failures") else "bce"
-    return kind | {"training": {"loss": loss, "epochs": 1, "batch_size": 16}}
+    return kind
 
 
 def main() -> None:

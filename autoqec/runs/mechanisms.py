@@ -33,6 +33,7 @@ Files = dict[str, bytes]
 """Content by path below `experiment/`."""
 
 _BLOCKS = {"gnn": GnnSpec, "neural_bp": NeuralBpSpec, "hard_flip": HardFlipSpec}
+_TYPE = ("type", "output_mode", "stages", "mean_flops")
 _SLOTS = ("gnn.message_fn", "gnn.aggregation", "head")
 _FEATURES = "edge_features"
 
@@ -151,7 +152,7 @@ def lost_changes(
 def _mechanisms(config: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """The options of each mechanism of a canonical config."""
     out: dict[str, dict[str, Any]] = {
-        "type": {"type": config["type"], "output_mode": config["output_mode"]},
+        "type": {name: config[name] for name in _TYPE if name in config},
         "head": {"head": config["head"]},
         "training": dict(config["training"]),
     }

@@ -71,13 +71,21 @@ class Session:
     def run(self, payload: bytes) -> Any:
         meta, arrays = wire.unpack(payload)
         return self.models[meta["model"]].answers(
-            arrays["detectors"], int(meta["batch"]), as_counted=meta["as_counted"]
+            arrays["detectors"],
+            int(meta["batch"]),
+            as_counted=meta["as_counted"],
+            stage=int(meta["stage"]),
+            earlier=arrays.get("earlier"),
         )
 
     def cost(self, payload: bytes) -> bytes:
         meta, arrays = wire.unpack(payload)
         counted = self.models[meta["model"]].counted(
-            arrays["detectors"], int(meta["batch"]), int(meta["alone"])
+            arrays["detectors"],
+            int(meta["batch"]),
+            int(meta["alone"]),
+            stage=int(meta["stage"]),
+            earlier=arrays.get("earlier"),
         )
         return bytes(wire.pack(counted._asdict(), {}))
 
@@ -115,6 +123,7 @@ class _Model:
             info: Any = SimpleNamespace(dsl=config)
             self.module = checkpoint.restore(info, tensors, problem, where="checkpoint")
         self.module.eval()
+        self.stages = list(self.module.stages) if config.type == "cascade" else [self.module]
         self._ctx = context(problem)
         self.columns = problem.n_faults
         self.kind = "faults" if self.module.output_mode == "hard_flip" else "priors"
@@ -123,25 +132,46 @@ class _Model:
                 if self.module.edge_log_odds(torch.zeros(1, problem.n_checks), self._ctx) is not None:
                     self.kind, self.columns = "edges", problem.graph.n_edges
 
-    def answers(self, detectors: Any, batch: int, *, as_counted: bool) -> Any:
-        """The answers for packed shots, `batch` of them per call of the module, in order.
+    def answers(
+        self, detectors: Any, batch: int, *, as_counted: bool, stage: int = 0, earlier: Any = None
+    ) -> Any:
+        """The answers of a stage for packed shots, `batch` of them per call of the module, in order.
 
-        as_counted: by the operations that the cost census counts, without fused kernels.
+        as_counted: by the operations that the cost census counts, without fused kernels. earlier: what the stage before said.
         """
         import torch
 
         parts = []
         counted = _census().reference_path(self.module, everywhere=True) if as_counted else torch.no_grad()
         with torch.no_grad(), counted:
-            for rows in self._batches(detectors, batch):
-                parts.append(self._one(rows))
+            for rows, before in zip(
+                self._batches(detectors, batch), self._before(earlier, len(detectors), batch), strict=True
+            ):
+                parts.append(self._one(self.stages[stage], rows, self._given(before)))
         return np.ascontiguousarray(
             np.concatenate(parts)
         )  # packed bits of a transposed answer lie in columns
 
-    def counted(self, detectors: Any, batch: int, alone: int) -> Any:
-        """The FlopCount over packed shots."""
-        return _census().count(self.module, list(self._batches(detectors, batch)), self._ctx, alone=alone)
+    def counted(self, detectors: Any, batch: int, alone: int, *, stage: int = 0, earlier: Any = None) -> Any:
+        """The FlopCount of a stage over packed shots."""
+        import torch
+
+        module, batches = self.stages[stage], list(self._batches(detectors, batch))
+        if earlier is not None:
+            module = _census().AfterStage(module, self.problem.n_checks, f"earlier_{self.kind}")
+            before = self._before(earlier, len(detectors), batch)
+            batches = [torch.cat(each, dim=1) for each in zip(batches, before, strict=True)]
+        return _census().count(module, batches, self._ctx, alone=alone)
+
+    def _before(self, earlier: Any, shots: int, batch: int) -> Iterator[Any]:
+        """What the stage before said, batch by batch; None each time for the first stage."""
+        import torch
+
+        for start in range(0, shots, batch):
+            yield None if earlier is None else torch.from_numpy(np.array(earlier[start : start + batch]))
+
+    def _given(self, before: Any) -> Any:
+        return self._ctx if before is None else {**self._ctx, f"earlier_{self.kind}": before}
 
     def _batches(self, detectors: Any, batch: int) -> Iterator[Any]:
         import torch
@@ -150,13 +180,13 @@ class _Model:
         for start in range(0, len(syndromes), batch):
             yield torch.from_numpy(syndromes[start : start + batch]).float()
 
-    def _one(self, syndrome: Any) -> Any:
+    def _one(self, module: Any, syndrome: Any, ctx: Any) -> Any:
         if self.kind == "faults":
-            out = self.module.applied_faults(syndrome, self._ctx)
+            out = module.applied_faults(syndrome, ctx)
         elif self.kind == "edges":
-            out = self.module.edge_log_odds(syndrome, self._ctx)
+            out = module.edge_log_odds(syndrome, ctx)
         else:
-            out = self.module(syndrome, self._ctx)
+            out = module(syndrome, ctx)
         if tuple(out.shape) != (len(syndrome), self.columns):
             raise ValueError(f"the module answered {tuple(out.shape)} for {len(syndrome)} shots")
         if self.kind == "faults":

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from autoqec.decoders.answers import Kind
+from autoqec.decoders.gates import ONE_STAGE, Gates
 from autoqec.envs.packing import width
 from autoqec.envs.problem import U8, DecodingProblem
 from autoqec.envs.problem_arrays import to_arrays
@@ -39,12 +40,14 @@ class HeldModel:
 
     kind: what it answers with.
     columns: numbers per shot.
+    gates: between its stages; by this side's reading of config and weights.
     """
 
     index: int
     kind: Kind
     columns: int
     n_checks: int
+    gates: Gates = ONE_STAGE
 
 
 class FlopClaim(NamedTuple):
@@ -82,6 +85,7 @@ class ModelWorker(ConfinedProcess):
         seed: int = 0,
     ) -> HeldModel:
         """A model of `dsl` with the given weights, or, for None, freshly initialised ones."""
+        gates = Gates.of(dsl, state)
         meta = {
             "problem": held_problem,
             "dsl": dict(dsl),
@@ -96,12 +100,22 @@ class ModelWorker(ConfinedProcess):
             columns["edges"] = problem.graph.n_edges
         if kind not in columns or (kind == "faults") != (output_mode == "hard_flip"):
             raise self._dead(f"answers with {wire.one_line(kind)} under output_mode {output_mode}")
-        return HeldModel(_integer(facts, "model"), kind, columns[kind], problem.n_checks)
+        return HeldModel(_integer(facts, "model"), kind, columns[kind], problem.n_checks, gates)
 
     def answers(
-        self, model: HeldModel, detectors: U8, *, batch: int = BATCH, as_counted: bool = False
+        self,
+        model: HeldModel,
+        detectors: U8,
+        *,
+        batch: int = BATCH,
+        as_counted: bool = False,
+        stage: int = 0,
+        earlier: npt.NDArray[Any] | None = None,
     ) -> npt.NDArray[Any]:
-        """Float32 [shots, columns] for edges and priors; packed uint8 [shots, ceil(columns / 8)] for faults."""
+        """Float32 [shots, columns] for edges and priors; packed uint8 [shots, ceil(columns / 8)] for faults.
+
+        stage: of a cascade; earlier: what the stage before it said about these shots, as this side had it.
+        """
         shape: tuple[int, int] = (len(detectors), model.columns)
         dtype: type[np.generic] = np.float32
         if model.kind == "faults":
@@ -109,14 +123,38 @@ class ModelWorker(ConfinedProcess):
         out = np.empty(shape, dtype=dtype)
         for start in range(0, len(detectors), _ROWS):
             rows = detectors[start : start + _ROWS]
-            meta = {"model": model.index, "batch": batch, "as_counted": as_counted}
-            self.request_into(wire.RUN, wire.pack(meta, {"detectors": rows}), out[start : start + len(rows)])
+            meta = {"model": model.index, "batch": batch, "as_counted": as_counted, "stage": stage}
+            asked = _asked(rows, None if earlier is None else earlier[start : start + _ROWS])
+            self.request_into(wire.RUN, wire.pack(meta, asked), out[start : start + len(rows)])
         return out
 
-    def flops(self, model: HeldModel, detectors: U8, *, batch: int = BATCH, alone: int = 0) -> FlopClaim:
+    def all_answers(
+        self, model: HeldModel, detectors: U8, *, batch: int = BATCH, as_counted: bool = False
+    ) -> npt.NDArray[Any]:
+        """The answers of every stage to all shots, whatever its gates say: one after the other in a row, [shots, stages * columns]."""
+        found: list[npt.NDArray[Any]] = []
+        for stage in range(model.gates.stages):
+            earlier = found[-1] if found else None
+            found.append(
+                self.answers(
+                    model, detectors, batch=batch, as_counted=as_counted, stage=stage, earlier=earlier
+                )
+            )
+        return np.concatenate(found, axis=1)
+
+    def flops(
+        self,
+        model: HeldModel,
+        detectors: U8,
+        *,
+        batch: int = BATCH,
+        alone: int = 0,
+        stage: int = 0,
+        earlier: npt.NDArray[Any] | None = None,
+    ) -> FlopClaim:
         """FLOPs on these shots, `alone` of them asked one by one, too. The census is this package's, in the model's process."""
-        meta = {"model": model.index, "batch": batch, "alone": alone}
-        facts = self._facts(wire.COST, wire.pack(meta, {"detectors": detectors}))
+        meta = {"model": model.index, "batch": batch, "alone": alone, "stage": stage}
+        facts = self._facts(wire.COST, wire.pack(meta, _asked(detectors, earlier)))
         spread = facts.get("spread")
         if type(spread) not in (int, float) or not 0 <= spread < 1e9:  # type: ignore[operator]
             raise self._dead(f"gave {wire.one_line(spread)} as spread")
@@ -140,6 +178,10 @@ class ModelWorker(ConfinedProcess):
             return wire.unpack(answer)
         except wire.WireError as error:
             raise self._dead(f"sent {error}") from error
+
+
+def _asked(detectors: U8, earlier: npt.NDArray[Any] | None) -> dict[str, npt.NDArray[Any]]:
+    return {"detectors": detectors} if earlier is None else {"detectors": detectors, "earlier": earlier}
 
 
 def _integer(facts: Mapping[str, Any], name: str) -> int:

@@ -92,6 +92,9 @@ def _leaves(block: Mapping[str, Any], above: str = "") -> Options:
     for name, value in block.items():
         if isinstance(value, dict) and value.get("type") != "custom":
             found |= _leaves(value, f"{above}{name}.")
+        elif name == "stages":
+            for number, stage in enumerate(value):
+                found |= _leaves(stage, f"{above}{name}.{number}.")
         else:
             found[f"{above}{name}"] = value
     return found

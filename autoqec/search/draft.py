@@ -90,12 +90,8 @@ def draft(
 
 def describe(dsl: PredecoderDSL) -> str:
     """A config in a few words."""
-    parts: list[str] = [dsl.type]
-    if dsl.neural_bp is not None:
-        parts.append(f"{dsl.neural_bp.iterations} {dsl.neural_bp.check_rule} iterations")
-    if dsl.gnn is not None:
-        message = dsl.gnn.message_fn if isinstance(dsl.gnn.message_fn, str) else "custom"
-        parts.append(f"{dsl.gnn.layers}x{dsl.gnn.hidden_dim} {message}")
+    stages = " then ".join(f"{part.type} ({', '.join(_sizes(part))})" for part in dsl.parts)
+    parts = [dsl.type, *_sizes(dsl)] if dsl.stages is None else [f"cascade of {stages}"]
     if dsl.output_mode == "hard_flip":
         parts.append(f"hard flips above {dsl.confidence:g}")
     training = dsl.training
@@ -104,6 +100,16 @@ def describe(dsl: PredecoderDSL) -> str:
     parts.append(f"{training.loss} for {training.epochs} epochs" if training.epochs else not_trained)
     parts += [f"started from {str(training.init_from)[:12]}"] if started else []
     return ", ".join(parts)
+
+
+def _sizes(dsl: PredecoderDSL) -> list[str]:
+    found = []
+    if dsl.neural_bp is not None:
+        found.append(f"{dsl.neural_bp.iterations} {dsl.neural_bp.check_rule} iterations")
+    if dsl.gnn is not None:
+        message = dsl.gnn.message_fn if isinstance(dsl.gnn.message_fn, str) else "custom"
+        found.append(f"{dsl.gnn.layers}x{dsl.gnn.hidden_dim} {message}")
+    return found
 
 
 def changes(before: PredecoderDSL, after: PredecoderDSL) -> str:

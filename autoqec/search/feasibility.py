@@ -120,14 +120,17 @@ def estimate(dsl: PredecoderDSL, context: RoundContext) -> Estimate:
 
 
 def _minimum_flops(dsl: PredecoderDSL, problem: DecodingProblem) -> int:
-    """Fewer than a config needs, without compiling it: some operations for every message and every feature of one."""
-    minimum = 0
-    if dsl.neural_bp is not None:
-        minimum += _MINIMUM_PER_MESSAGE * dsl.neural_bp.iterations * problem.h.nnz
-    if dsl.gnn is not None:
-        edges = problem.graph.n_edges if problem.graph is not None else problem.h.nnz
-        minimum += dsl.gnn.layers * dsl.gnn.hidden_dim * edges
-    return minimum
+    """Fewer than a config needs, without compiling it: some operations for every message and every feature of one. Of a cascade the
+    first stage counts, and the others by the shots that are to reach them."""
+    minimum = 0.0
+    shares = [1.0] + [stage.share or 0.0 for stage in (dsl.stages or [])[1:]]
+    for part, share in zip(dsl.parts, shares, strict=True):
+        if part.neural_bp is not None:
+            minimum += share * _MINIMUM_PER_MESSAGE * part.neural_bp.iterations * problem.h.nnz
+        if part.gnn is not None:
+            edges = problem.graph.n_edges if problem.graph is not None else problem.h.nnz
+            minimum += share * part.gnn.layers * part.gnn.hidden_dim * edges
+    return int(minimum)
 
 
 def _seconds(

@@ -75,7 +75,9 @@ class Space:
         return PredecoderDSL.model_validate(data)
 
     def encode(self, dsl: PredecoderDSL) -> Flat | None:
-        """The point nearest to a config: numbers go to their grids. None where an option is not in the space."""
+        """The point nearest to a config: numbers go to their grids. None where an option is not in the space, and for a cascade."""
+        if dsl.stages is not None:
+            return None
         config = canonical_dict(dsl)
         uses_both = dsl.neural_bp is not None and dsl.neural_bp.turbo is not None
         missing = uses_both and all(parameter.name != "turbo" for parameter in self.parameters)

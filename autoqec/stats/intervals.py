@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 
 from scipy.optimize import brentq
-from scipy.special import bdtr, ndtri
+from scipy.special import bdtr, betaincinv, ndtri
 
 Interval = tuple[float, float]
 
@@ -30,6 +30,11 @@ def _wilson_z(failures: int, shots: int, z: float) -> Interval:
     low = 0.0 if failures == 0 else centre - half
     high = 1.0 if failures == shots else centre + half
     return max(low, 0.0), min(high, 1.0)
+
+
+def upper_bound(count: int, shots: int, level: float = 0.95) -> float:
+    """The exact upper bound of a probability (Clopper and Pearson 1934): with this one, so few would be rarer than 1 - level."""
+    return 1.0 if count >= shots else float(betaincinv(count + 1, shots - count, level))
 
 
 def paired_difference(b: int, c: int, shots: int, level: float = 0.95) -> Interval:

@@ -17,6 +17,7 @@ _MODULES = (
     "behaviour",
     "attribution",
     "cost",
+    "cascades",
     "claims",
     "history",
     "process",

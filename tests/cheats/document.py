@@ -21,6 +21,7 @@ TESTED = (
     "patched pymatching",
     "NaN for hard shots",
     "cheap when counted",
+    "stage that looks sure",
     "exact integer key",
     "fork bomb",
     "edited evaluator on the branch",

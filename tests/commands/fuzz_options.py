@@ -69,7 +69,7 @@ def good(scene: Scene) -> dict[tuple[str, ...], tuple[dict[str, str], Words]]:
             ("plot", kind): ({"run_dirs": run, "out": str(scene.root / "figure.svg")}, [])
             for kind in ("forest", "hypervolume", "latency", "ler", "loss", "pareto")
         },
-        ("plot", "calibration"): ({"round_dirs": no_round, "out": str(scene.root / "figure.svg")}, []),
+        ("plot", "calibration"): ({"folders": no_round, "out": str(scene.root / "figure.svg")}, []),
         ("power",): ({"ler": "0.01", "effect": "0.5"}, ["--json"]),
         ("reconcile",): ({"run_dir": run}, ["--dry-run", "--json"]),
         ("replay",): ({"round_dir": no_round}, ["--json"]),

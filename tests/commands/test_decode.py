@@ -5,8 +5,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import stim
+
+from autoqec import PerShotMatching
 
 STIM = [sys.executable, "-c", "import stim, sys; sys.exit(stim.main(command_line_args=sys.argv[1:]))"]
 FORMATS = ["01", "b8", "r8", "hits", "dets", "ptb64"]
@@ -194,3 +197,46 @@ def test_a_circuit_in_the_place_of_its_error_model_is_named(files: Path, tmp_pat
     paths = {"circuit.stim": str(files / "c.stim"), "model.dem": str(tmp_path / "model.dem")}
     subprocess.run([*STIM, *(paths.get(word, word) for word in command[1:])], check=True)
     assert stim.DetectorErrorModel.from_file(tmp_path / "model.dem").num_detectors == 24
+
+
+@pytest.mark.parametrize("ending", ["npy", "txt"])
+def test_confidence_beside_the_predictions(files: Path, reference: str, tmp_path: Path, ending: str) -> None:
+    sure = tmp_path / f"sure.{ending}"
+    done = autoqec(
+        "--dem", str(files / "m.dem"), "--in", str(files / "shots.01"), "--decoder", "pymatching",
+        "--out", "-", "--confidence", str(sure),
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.decode() == reference
+    log_odds = np.load(sure) if ending == "npy" else np.loadtxt(sure)
+    assert log_odds.shape == (SHOTS,)
+    assert ending == "txt" or log_odds.dtype == np.float32
+    matching = PerShotMatching(stim.DetectorErrorModel.from_file(files / "m.dem"))
+    shots = stim.read_shot_data_file(
+        path=str(files / "shots.01"), format="01", num_detectors=matching.n_detectors
+    )
+    predicted, wanted = matching.decode_with_confidence(shots)
+    np.testing.assert_allclose(log_odds, wanted, atol=1e-3)
+    clear = wanted > 1e-3  # of ties either answer will do
+    told = np.array([line == "1" for line in reference.split()])
+    assert np.array_equal(told[clear], predicted[clear, 0].astype(bool))
+
+
+def test_confidence_that_cannot_be_had_writes_nothing(files: Path, tmp_path: Path) -> None:
+    given = [
+        "--dem",
+        str(files / "m.dem"),
+        "--in",
+        str(files / "shots.01"),
+        "--out",
+        str(tmp_path / "out.01"),
+    ]
+    for decoder, name, message in (
+        ("pymatching_correlated", "sure.npy", b"does not say how sure it is"),
+        ("pymatching", "out.01", b"is the file of --out"),
+        ("pymatching", "nowhere/sure.npy", b"does not exist"),
+    ):
+        done = autoqec(*given, "--decoder", decoder, "--confidence", str(tmp_path / name))
+        assert done.returncode == 2
+        assert message in done.stderr
+        assert not list(tmp_path.iterdir())

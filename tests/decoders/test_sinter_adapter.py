@@ -13,7 +13,8 @@ import sinter
 import stim
 
 from autoqec.decoders.baselines.registry import choose, entry, names, unavailable
-from autoqec.decoders.sinter_adapter import SinterDecoder, decoders
+from autoqec.decoders.protocol import decode_with_confidence
+from autoqec.decoders.sinter_adapter import SinterDecoder, decoder_for_dem, decoders
 from autoqec.envs.packing import pack
 from autoqec.errors import UnavailableError
 
@@ -175,3 +176,55 @@ def test_own_csv_is_read_by_sinter(tmp_path: Path) -> None:
         assert stats.json_metadata["decoder_identity"].startswith(f"{name}/pymatching-")
     with path.open() as file:
         assert len({row["strong_id"] for row in csv.DictReader(file)}) == 2
+
+
+def test_discards_are_the_least_sure_shots_in_the_real_sinter() -> None:
+    task = sinter.Task(circuit=circuit(p=0.02))
+    below = 2.0
+    offered = {
+        "all": SinterDecoder(choose(["pymatching"], (), where="test")[0]),
+        "sure": SinterDecoder(choose(["pymatching"], (), where="test")[0], discard_below=below),
+    }
+    found = {
+        one.decoder: one
+        for one in sinter.collect(
+            num_workers=1, tasks=[task], decoders=list(offered), custom_decoders=offered, max_shots=4000
+        )
+    }
+    assert found["all"].discards == 0
+    assert 0 < found["sure"].discards < 2000
+    kept = found["sure"].shots - found["sure"].discards
+    assert found["sure"].errors / kept < 0.7 * found["all"].errors / found["all"].shots
+
+
+@pytest.mark.parametrize("name", ["pymatching", "belief_matching", "bposd-0", "bposd-10"])
+def test_every_decoder_with_a_confidence_predicts_the_same_with_it(name) -> None:
+    (choice,) = choose([name], (0,), where="test")
+    dem = circuit(p=0.01).detector_error_model(decompose_errors=True)
+    decoder = decoder_for_dem(choice, dem)
+    shots, observables = (
+        circuit(p=0.01)
+        .compile_detector_sampler(seed=4)
+        .sample(2000, separate_observables=True, bit_packed=True)
+    )
+    found = decode_with_confidence(decoder, shots, name=name)
+    assert np.array_equal(found.predictions, decoder.decode(shots))
+    failed = (found.predictions != observables).any(axis=1)
+    order = np.argsort(found.log_odds)
+    assert failed[order[:200]].mean() > 4 * failed[order[200:]].mean()
+
+
+def test_a_decoder_without_a_confidence_says_so() -> None:
+    (choice,) = choose(["pymatching_correlated"], (), where="test")
+    compiled = SinterDecoder(choice, discard_below=1.0).compile_decoder_for_dem(
+        dem=circuit().detector_error_model(decompose_errors=True)
+    )
+    with pytest.raises(UnavailableError, match="pymatching_correlated does not say how sure it is"):
+        compiled.decode_shots_bit_packed(bit_packed_detection_event_data=np.zeros((1, 3), dtype=np.uint8))
+
+
+def test_without_detectors_the_faults_themselves_say_how_sure_it_is() -> None:
+    (choice,) = choose(["pymatching"], (), where="test")
+    decoder = decoder_for_dem(choice, stim.DetectorErrorModel("error(0.1) L0\nerror(0.2) L0 L1"))
+    found = decode_with_confidence(decoder, np.zeros((2, 0), dtype=np.uint8), name="pymatching")
+    assert found.log_odds == pytest.approx(np.log(4.0))

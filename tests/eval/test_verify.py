@@ -15,6 +15,7 @@ from autoqec.envs.environment import Environment
 from autoqec.envs.packing import unpack
 from autoqec.errors import InputError
 from autoqec.eval.bundles import CHUNK, is_sealed, read_rows
+from autoqec.eval.calibration import follows
 from autoqec.eval.ledger import Ledger
 from autoqec.eval.markdown import render
 from autoqec.eval.report_store import written_report
@@ -91,6 +92,22 @@ def test_every_error_rate_and_decoder_is_on_the_same_shots(honest: tuple[Path, V
         assert row.ler_candidate == pytest.approx((row.c + row.both) / row.shots)
     assert report.strongest_baseline == "pymatching_correlated"
     assert report.holdout_seeds_used == list(range(9000, 9000 + report.shots // CHUNK))
+
+
+def test_confidence_is_measured_on_the_shots_of_the_estimate(honest: tuple[Path, VerifyReport]) -> None:
+    _, report = honest
+    by_p = {row.p: row for row in report.calibration}
+    assert {p: row.source for p, row in by_p.items()} == {0.008: "test", P: "estimate"}
+    head, found = by_p[P], report.estimate
+    assert (head.shots, head.failures) == (found.shots, found.both + found.c)
+    assert head.scale is not None
+    assert 0.8 < head.mapped / head.failures < 1.25  # on a few hundred failures
+    assert abs(head.mapped - head.failures) <= abs(head.expected - head.failures) + 20
+    assert head.kept[-1].factor > 2
+    assert "## Confidence" in render(report)
+    other = by_p[0.008]
+    assert other.failures == next(row.both + row.c for row in report.per_p if row.p == 0.008)
+    assert all(follows(row, report.interval_level) for row in report.calibration)
 
 
 def test_each_guard_has_a_number_or_says_why_not(honest: tuple[Path, VerifyReport]) -> None:

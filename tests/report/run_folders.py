@@ -7,17 +7,22 @@ import math
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from written_reports import leave_report
 
 from autoqec.eval.bundles import CHUNK
+from autoqec.eval.calibration import calibration_of
+from autoqec.eval.calibration_schema import Calibration
 from autoqec.eval.paired_row import paired_figures, paired_row
 from autoqec.eval.pareto import admit, publish
 from autoqec.eval.schema import Against, BaselineRow, Estimate, GuardResult
+from autoqec.eval.tally import Confidences
 from autoqec.layout import RunDir
 from autoqec.runs.front import front_row, verification_of
 from autoqec.runs.history import HistoryStore, filled
 from autoqec.runs.plan import Plan, save_plan
 from autoqec.runs.run_info import RunInfo
+from autoqec.stats.confidence import ConfidenceMap, failure_chance
 from autoqec.stats.intervals import wilson
 from autoqec.stats.table import PairedTable
 
@@ -177,6 +182,7 @@ def _verified(number: int, gain: float) -> dict[str, Any]:
         "per_p": rows,
         "baselines": baselines,
         "estimate": estimate,
+        "calibration": [_confidence(number)],
         "strongest_baseline": "belief_matching",
         "guards": [
             GuardResult(
@@ -190,6 +196,15 @@ def _verified(number: int, gain: float) -> dict[str, Any]:
         "seconds": 60.0,
         "notes": "gain",
     }
+
+
+def _confidence(number: int) -> Calibration:
+    """Log-odds that are a little too sure, of shots without physics."""
+    rng = np.random.default_rng(number)
+    log_odds = rng.exponential(6.0, 4000)
+    failed = rng.random(4000) < failure_chance(0.8 * log_odds)
+    fitted = ConfidenceMap(0.8, 0.0)
+    return calibration_of(0.005, "estimate", Confidences(log_odds, failed), fitted, 0.95)
 
 
 def as_lines(path: Path) -> list[dict[str, Any]]:

@@ -100,6 +100,15 @@ def test_a_node_of_the_fork_graph_leads_to_its_round(opened: Browser) -> None:
     assert "Guards" in opened.run("return document.querySelector('#one').innerText")
 
 
+def test_confidence_has_both_curves(opened: Browser) -> None:
+    marks = "return [...document.querySelectorAll('#figure-calibration svg .point')].map(e => e.getAttribute('aria-label'))"
+    words = opened.run(marks)
+    assert opened.run("return document.querySelectorAll('#figure-calibration .plot svg').length") == 2
+    assert any("expects" in text for text in words)
+    assert any("2.2% discarded" in text for text in words)
+    assert opened.complaints() == []
+
+
 def test_light_and_dark(opened: Browser) -> None:
     shade = "return getComputedStyle(document.body).backgroundColor"
     before = opened.run(shade)

@@ -13,13 +13,14 @@ from click.testing import CliRunner
 from run_folders import make_run_folder
 
 from autoqec.commands import main
-from autoqec.commands.plot import NAMES
+from autoqec.commands.plot import command
 from autoqec.eval.schema import VerifyReport
 from autoqec.report.diagnose.loss_curve import LossCurve
-from autoqec.report.figures import forest, latency, ler, loss, pareto
+from autoqec.report.figures import calibration, forest, latency, ler, loss, pareto
 from autoqec.report.figures.kinds import KINDS
 from autoqec.report.figures.style import log_axis, new_figure
 from autoqec.report.run_view import RunView, changes, view_run
+from autoqec.stats.confidence import SHARES
 
 pytestmark = pytest.mark.usefixtures("own_home")
 
@@ -150,7 +151,35 @@ def test_a_figure_with_its_table(folder: Path, tmp_path: Path, kind: str) -> Non
 
 
 def test_the_command_has_every_figure() -> None:
-    assert set(NAMES) == set(KINDS)
+    assert set(command.commands) == set(KINDS)
+
+
+def test_the_least_sure_shots_fail_most_and_their_table_says_so(view: RunView) -> None:
+    rows: list[Any] = [row for row in calibration.table([view]).rows if row["name"] == "round 2"]
+    bins = [row for row in rows if row["part"] == calibration.CLAIMS]
+    report = next(report for one, report in view.verified if one.number == 2)
+    assert sum(row["failures"] for row in bins) == report.calibration[0].failures
+    assert sum(row["expected"] for row in bins) == pytest.approx(report.calibration[0].expected)
+    assert bins[0]["ler"] > 3 * bins[-1]["high"]
+    kept = [row for row in rows if row["part"] == calibration.KEPT]
+    assert [row["discarded"] for row in kept] == [0.0, *SHARES]
+    assert kept[-1]["ler"] < kept[0]["ler"]
+    assert kept[-1]["factor"] == pytest.approx(kept[0]["ler"] / kept[-1]["ler"])
+
+
+def test_calibration_of_a_round_is_that_of_its_report(folder: Path, tmp_path: Path) -> None:
+    """Nothing is decoded: the checkpoints of this run are no networks."""
+    table = tmp_path / "f.csv"
+    done = _plot("calibration", folder / "round_2", "--out", tmp_path / "f.svg", "--csv", table)
+    assert done.exit_code == 0, done.output
+    rows = list(csv.DictReader(io.StringIO(table.read_text())))
+    assert {(row["round"], row["shots of"]) for row in rows} == {("2", "estimate")}
+    done = _plot("calibration", folder, folder / "round_2", "--out", tmp_path / "g.svg")
+    assert done.exit_code == 2
+    assert "runs and rounds" in done.output
+    done = _plot("calibration", folder / "round_2", "--shots", 100, "--out", tmp_path / "g.svg")
+    assert done.exit_code == 2
+    assert not (tmp_path / "g.svg").exists()
 
 
 def test_what_cannot_be_plotted_is_said(tmp_path: Path) -> None:
@@ -159,7 +188,7 @@ def test_what_cannot_be_plotted_is_said(tmp_path: Path) -> None:
         (["pareto", empty, "--out", tmp_path / "f.png"], "nothing to plot: no round has a gain"),
         (["pareto", empty, "--out", tmp_path / "f.xyz"], "ends in .png"),
         (["loss", tmp_path / "nowhere", "--out", tmp_path / "f.png"], "not a folder"),
-        (["calibration", empty, "--out", tmp_path / "f.png"], "has no checkpoint.pt"),
+        (["calibration", empty, "--out", tmp_path / "f.png"], "nothing to plot: no verified round"),
     ):
         done = _plot(*arguments)
         assert done.exit_code == 2

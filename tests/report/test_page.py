@@ -55,6 +55,8 @@ def test_every_round_has_its_story(data: dict[str, Any]) -> None:
     ]
     assert rounds[2]["commands"][0] == "autoqec replay look/round_2"
     assert rounds[2]["card"].startswith("# Predecoder: look, round 2")
+    assert "## Confidence" in rounds[2]["card"]
+    assert "The least sure shots discarded, at p = 0.005" in rounds[2]["card"]
     assert rounds[3]["changes"] == [["round 2", "neural_bp.iterations", "6", "7"]]
     assert rounds[5]["verdict"] == "train error"
     assert rounds[5]["reason"] == "the loss became NaN"
@@ -208,8 +210,8 @@ def test_commands_of_the_page_on_reports_work(
         line.partition("#")[0].replace("round_3", "round_2").replace("ID", "look")
         for line in (*block, *figures)
     ]
-    asked = [line.split()[1:] for line in shown if "serve" not in line and "calibration" not in line]
-    assert len(asked) == 10
+    asked = [line.split()[1:] for line in shown if "serve" not in line]
+    assert len(asked) == 11
     for words in asked:
         done = _autoqec(
             *(f"{tmp_path}/{word}" if word in ("report.html", "front.pdf") else word for word in words)

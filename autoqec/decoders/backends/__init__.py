@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from autoqec.decoders.baselines.registry import DecoderChoice
+from autoqec.decoders.protocol import Confident
 from autoqec.envs.problem import U8, DecodingProblem
 from autoqec.errors import InputError
 
@@ -30,6 +31,16 @@ class Backend(Protocol):
         self, detectors: U8, priors: npt.NDArray[np.floating], *, threads: int | None = None
     ) -> U8:
         """With fault probabilities of its own for every shot: priors [shots, n_faults] (`soft_priors`)."""
+        ...
+
+    def decode_with_confidence(self, detectors: U8) -> Confident:
+        """`decode`, and how sure it is."""
+        ...
+
+    def priors_with_confidence(
+        self, detectors: U8, priors: npt.NDArray[np.floating], *, threads: int | None = None
+    ) -> Confident:
+        """`decode_priors`, and how sure it is."""
         ...
 
     def decode_residual(self, residual: U8, frame: U8) -> U8:

@@ -11,8 +11,9 @@ import stim
 
 from autoqec.decoders.backends.edge_weights import EdgeWeights, checked_log_odds
 from autoqec.decoders.backends.per_shot_matching import PerShotMatcher
+from autoqec.decoders.protocol import Confident
 from autoqec.envs.packing import checked
-from autoqec.envs.problem import U8, DecodingProblem, MatchingGraph
+from autoqec.envs.problem import F64, U8, DecodingProblem, MatchingGraph, log_odds
 from autoqec.errors import InputError
 
 
@@ -37,6 +38,10 @@ class MatchingBackend:
         return PerShotMatcher.from_graph(self.graph, self.problem.n_checks)
 
     @cached_property
+    def _fixed(self) -> F64:
+        return log_odds(self.graph.priors)
+
+    @cached_property
     def _fold(self) -> EdgeWeights:
         return EdgeWeights(self.graph)
 
@@ -48,11 +53,22 @@ class MatchingBackend:
         )
         return predictions
 
+    def decode_with_confidence(self, detectors: U8) -> Confident:
+        """Log-odds by exact matching with the same weights."""
+        predicted = self.decode(detectors)
+        return self.per_shot.decode_with_margins(detectors, self._fixed, predicted=predicted, threads=1)
+
     def decode_priors(
         self, detectors: U8, priors: npt.NDArray[np.floating], *, threads: int | None = None
     ) -> U8:
         beliefs = checked_log_odds(priors, len(detectors), self.problem.n_faults)
         return self.decode_edges(detectors, self._fold(beliefs, threads=threads), threads=threads)
+
+    def priors_with_confidence(
+        self, detectors: U8, priors: npt.NDArray[np.floating], *, threads: int | None = None
+    ) -> Confident:
+        weights = self.edge_weights(priors, threads=threads)
+        return self.per_shot.decode_with_margins(detectors, weights, threads=threads)
 
     def edge_weights(
         self, priors: npt.NDArray[np.floating], *, threads: int | None = None
@@ -61,10 +77,10 @@ class MatchingBackend:
         return self._fold(checked_log_odds(priors, len(priors), self.problem.n_faults), threads=threads)
 
     def decode_edges(
-        self, detectors: U8, log_odds: npt.NDArray[np.floating], *, threads: int | None = None
+        self, detectors: U8, weights: npt.NDArray[np.floating], *, threads: int | None = None
     ) -> U8:
         """Decode with edge log-odds [shots, n_edges] as the weights; negative ones are allowed."""
-        return self.per_shot.decode(detectors, log_odds, threads=threads)
+        return self.per_shot.decode(detectors, weights, threads=threads)
 
     def decode_residual(self, residual: U8, frame: U8) -> U8:
         return frame ^ self.decode(residual)

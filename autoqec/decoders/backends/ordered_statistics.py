@@ -10,6 +10,7 @@ import scipy.sparse as sp
 
 from autoqec.decoders.backends._kernels import osd
 from autoqec.decoders.backends._kernels.pieces import in_pieces, read_only
+from autoqec.decoders.protocol import Confident
 from autoqec.envs.packing import checked, pack, width
 from autoqec.envs.problem import F64, U8
 from autoqec.errors import InputError
@@ -19,6 +20,8 @@ Reliabilities = npt.NDArray[np.float32] | npt.NDArray[np.float64]
 
 _METHODS = {"e": osd.EXHAUSTIVE, "cs": osd.COMBINATION_SWEEP}
 _MOST_EXHAUSTIVE = 20
+MARGIN_ORDER = 10
+"""Of the combination sweep that gives the margins of order 0."""
 _WORTH_A_THREAD = 64
 
 
@@ -75,7 +78,8 @@ class OrderedStatistics:
         rows = read_only(columns.indices.astype(np.int64))
         masks = read_only(pack(observables.toarray().T))
         self.rank = int(osd.rank(starts, rows, self.n_checks))
-        self._matrix = osd.Matrix(starts, rows, masks, self.n_checks, self.rank)
+        self._classes = _classes(observables)
+        self._matrix = osd.Matrix(starts, rows, masks, self._classes, self.n_checks, self.rank)
 
     def decode(
         self,
@@ -99,10 +103,38 @@ class OrderedStatistics:
                 the order and the hard decision.
             threads: by default one per available core. The answer does not depend on it.
         """
-        observables, _ = self._decode(
-            detectors, reliabilities, order, method, weights, threads, to_faults=False
-        )
+        observables, _, _ = self._decode(detectors, reliabilities, order, method, weights, threads)
         return observables
+
+    def decode_with_margins(
+        self,
+        detectors: U8,
+        reliabilities: Reliabilities,
+        *,
+        order: int = 0,
+        margin_weights: npt.ArrayLike | None = None,
+        given: npt.NDArray[np.uint8] | None = None,
+        threads: int | None = None,
+    ) -> Confident:
+        """The predictions of `decode`, and the margin of each: the weight of the lightest candidate of another logical class, less
+        that of the lightest of the predicted one.
+
+        The candidates are those of the combination sweep of this order. At order 0 they are those of order `MARGIN_ORDER`, for the
+        margin alone. Where a solution of another class is lighter than the predicted one, the margin is negative. Infinite where all candidates have one class. It takes the whole elimination for
+        every shot, also for one whose hard decision explains its syndrome.
+
+        Args:
+            margin_weights: [n_faults] log-odds to weigh candidates with in the margin alone, in place of `reliabilities`.
+            given: [shots, n_faults] of 0 and 1, solutions that were found elsewhere: theirs are the margins, while the predictions
+                are those of `decode`.
+
+        Others as for `decode`.
+        """
+        observables, _, margins = self._decode(
+            detectors, reliabilities, order, "cs", None, threads,
+            with_margins=True, margin_weights=margin_weights, given=given,
+        )  # fmt: skip
+        return Confident(observables, margins)
 
     def decode_to_faults(
         self,
@@ -126,25 +158,33 @@ class OrderedStatistics:
         weights: npt.ArrayLike | None,
         threads: int | None,
         *,
-        to_faults: bool,
-    ) -> tuple[U8, Corrections]:
+        to_faults: bool = False,
+        with_margins: bool = False,
+        margin_weights: npt.ArrayLike | None = None,
+        given: npt.NDArray[np.uint8] | None = None,
+    ) -> tuple[U8, Corrections, F64]:
         packed = read_only(checked(detectors, self.n_checks, what="detectors"))
         shots = len(packed)
-        given = self._checked_reliabilities(reliabilities, shots)
+        rows = self._checked_reliabilities(reliabilities, shots)
         single, double = (
-            read_only(given if given.dtype == kind else np.empty((0, self.n_faults), dtype=kind))
+            read_only(rows if rows.dtype == kind else np.empty((0, self.n_faults), dtype=kind))
             for kind in (np.float32, np.float64)
         )
-        search = osd.Search(self._checked_order(order, method), _METHODS[method])
+        order = self._checked_order(order, method)
+        reach = min(order or MARGIN_ORDER, self.n_faults - self.rank) if with_margins else 0
+        search = osd.Search(order, _METHODS[method], reach)
         own = read_only(self._checked_weights(weights))
         odds = osd.Odds(single, double, np.ndim(reliabilities) == 1, own)
         observables = np.zeros((shots, width(self.n_observables)), dtype=np.uint8)
-        rows = shots if to_faults else 0
-        found = Corrections(np.zeros((rows, width(self.n_faults)), dtype=np.uint8), np.zeros(rows))
+        kept = shots if to_faults else 0
+        found = Corrections(np.zeros((kept, width(self.n_faults)), dtype=np.uint8), np.zeros(kept))
+        margins = np.zeros(shots if with_margins else 0)
+        rating = read_only(self._checked_weights(margin_weights))
+        wanted = osd.Margins(margins, rating, *self._weighed(given, rating, rows))
 
         def work(start: int, stop: int) -> tuple[int, int, int]:
             status, shot, fault = osd.decode(
-                self._matrix, odds, search, packed, start, stop, observables, found
+                self._matrix, odds, search, packed, start, stop, observables, found, wanted
             )
             return int(shot), int(status), int(fault)
 
@@ -167,7 +207,18 @@ class OrderedStatistics:
                 where="detectors",
                 hint="use shots of this very model",
             )
-        return observables, found
+        return observables, found, margins
+
+    def _weighed(
+        self, given: npt.NDArray[np.uint8] | None, own: F64, rows: Reliabilities
+    ) -> tuple[npt.NDArray[np.uint64], F64]:
+        """Logical class and weight of solutions that were found elsewhere."""
+        if given is None:
+            return read_only(np.empty(0, dtype=np.uint64)), read_only(np.empty(0))
+        chosen = given.astype(np.bool_)
+        classes = np.bitwise_xor.reduce(np.where(chosen, self._classes, np.uint64(0)), axis=1)
+        weights = np.clip(own if len(own) else rows, -osd.BOUND, osd.BOUND)
+        return read_only(classes), read_only((chosen * weights).sum(axis=1, dtype=np.float64))
 
     def _checked_reliabilities(self, reliabilities: Reliabilities, shots: int) -> Reliabilities:
         given = np.asarray(reliabilities)
@@ -209,6 +260,17 @@ class OrderedStatistics:
                 hint=f'give at most {_MOST_EXHAUSTIVE}, or method="cs"',
             )
         return order
+
+
+def _classes(observables: Any) -> npt.NDArray[np.uint64]:
+    """[n_faults] what each fault flips in one word: its observables or, of more than 64, a sum of random words of theirs, so that
+    different classes have the same word with probability 2**-64."""
+    n = int(observables.shape[0])
+    words = np.uint64(1) << np.arange(min(n, 64), dtype=np.uint64)
+    if n > 64:
+        words = np.random.default_rng(0).integers(1 << 64, size=n, dtype=np.uint64)
+    flipped = np.where(observables.toarray().astype(np.bool_), words[:, None], np.uint64(0))
+    return read_only(np.bitwise_xor.reduce(flipped, axis=0).astype(np.uint64))
 
 
 def _over_gf2(matrix: sp.csc_array[Any] | sp.csr_array[Any]) -> Any:

@@ -22,14 +22,14 @@ from autoqec.decoders.backends._kernels.matching_gauge import (
 )
 from autoqec.decoders.backends._kernels.matching_grow import SOLVED, UNMATCHABLE
 from autoqec.decoders.backends._kernels.pieces import read_only
+from autoqec.decoders.backends.matching_graph import checked_ends, checked_observables
+from autoqec.decoders.protocol import Confident
 from autoqec.envs.packing import checked, pack, unpack, width
-from autoqec.envs.problem import BOUNDARY, F64, I32, U8, MatchingGraph
-from autoqec.errors import InputError
+from autoqec.envs.problem import F64, I32, U8, MatchingGraph
+from autoqec.errors import InputError, UnavailableError
 
+I64 = npt.NDArray[np.int64]
 Weights = npt.NDArray[np.float32] | npt.NDArray[np.float64]
-
-MAX_DETECTORS = 1 << 20
-"""Leaves at least 16 bits for the weights beside time and node in a 64-bit queue entry."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,8 +81,8 @@ class PerShotMatcher:
 
     def __init__(self, n_detectors: int, ends: I32, observables: npt.NDArray[np.bool_]) -> None:
         self.n_detectors = int(n_detectors)
-        self.ends = _checked_ends(self.n_detectors, ends)
-        self.observables = _checked_observables(len(self.ends), observables)
+        self.ends = checked_ends(self.n_detectors, ends)
+        self.observables = checked_observables(len(self.ends), observables)
         self._masks = read_only(pack(self.observables))
         self._engine = Engine(self.n_detectors, self.ends)
         self._class_engines: dict[int, tuple[Engine, U8]] = {}
@@ -130,18 +130,11 @@ class PerShotMatcher:
         cycle of edges between detectors may flip it. So it is for the memory experiments of surface and
         repetition codes; the graph of a toric code is refused.
         """
-        engine, gauge = self._class_engine(observable)
         detectors = checked(detectors, self.n_detectors, what="detectors")
-        n = self.n_detectors
-        with_observable = np.zeros((len(detectors), width(n + 1)), dtype=np.uint8)
-        with_observable[:, : detectors.shape[1]] = detectors
-        # A correction flips the observable: what it flips in this gauge, plus the defects in `gauge`, mod 2.
-        parity = np.bitwise_count(detectors & gauge).sum(axis=1) & 1
-        with_observable[:, -1] |= (parity << (n % 8)).astype(np.uint8)
-        batches = []
-        for _ in (0, 1):
-            batches.append(self._match(engine, with_observable, weights, threads, edges=True))
-            with_observable[:, -1] ^= np.uint8(1 << (n % 8))
+        batches = [
+            self._match_class(detectors, weights, observable, np.full(len(detectors), value), threads)
+            for value in (0, 1)
+        ]
         missing = np.stack([b.status == UNMATCHABLE for b in batches], axis=1)
         self._refuse_unmatchable(batches[0]._replace(detectors=detectors), missing[:, 0] & missing[:, 1])
         edges = np.stack([b.edges for b in batches], axis=1)
@@ -149,6 +142,53 @@ class PerShotMatcher:
         edges[missing] = 0
         totals[missing] = np.inf
         return LogicalClasses(edges, totals)
+
+    def decode_with_margins(
+        self, detectors: U8, weights: Weights, *, predicted: U8 | None = None, threads: int | None = None
+    ) -> Confident:
+        """Predicted observables, and the margin of each shot: the weight of the cheapest correction with any other values of the
+        observables, less that of the cheapest of all. Exact, with one matching more for every observable, each of which must be
+        one that `logical_classes` can take.
+
+        Raises:
+            UnavailableError: an observable is one that `logical_classes` refuses.
+
+        predicted: packed observables of the same weights by another exact matcher, which break ties in their own way.
+        Others as for `decode`. Infinite where no correction has other values.
+        """
+        self._check_classes()
+        best = self._solve(detectors, weights, threads, edges=True)
+        answers = best.observables if predicted is None else predicted
+        detectors = checked(detectors, self.n_detectors, what="detectors")
+        values = unpack(answers, self.n_observables).astype(np.int64)
+        lightest = np.full(len(detectors), np.inf)
+        for observable in range(self.n_observables):
+            other = self._match_class(detectors, weights, observable, 1 - values[:, observable], threads)
+            found = other.status != UNMATCHABLE
+            lightest[found] = np.minimum(lightest[found], other.totals[found])
+        return Confident(answers, np.maximum(lightest - best.totals, 0.0))
+
+    def _check_classes(self) -> None:
+        try:
+            for observable in range(self.n_observables):
+                self._class_engine(observable)
+        except InputError as error:
+            raise UnavailableError(
+                error.what, where="confidence", hint="decode without a confidence"
+            ) from None
+
+    def _match_class(
+        self, detectors: U8, weights: Weights, observable: int, values: I64, threads: int | None
+    ) -> Batch:
+        """Cheapest corrections that give an observable these values, [shots] of 0 and 1."""
+        engine, gauge = self._class_engine(observable)
+        n = self.n_detectors
+        with_observable = np.zeros((len(detectors), width(n + 1)), dtype=np.uint8)
+        with_observable[:, : detectors.shape[1]] = detectors
+        # A correction flips the observable: what it flips in this gauge, plus the defects in `gauge`, mod 2.
+        parity = (np.bitwise_count(detectors & gauge).sum(axis=1, dtype=np.int64) & 1) ^ values
+        with_observable[:, -1] |= (parity << (n % 8)).astype(np.uint8)
+        return self._match(engine, with_observable, weights, threads, edges=True)
 
     def _solve(self, detectors: U8, weights: Weights, threads: int | None, *, edges: bool) -> Batch:
         detectors = checked(detectors, self.n_detectors, what="detectors")
@@ -237,33 +277,3 @@ class PerShotMatcher:
             where="detectors",
             hint="check that the shots belong to this graph, or leave a usable edge to the boundary",
         )
-
-
-def _checked_ends(n: int, ends: I32) -> I32:
-    if not 0 <= n <= MAX_DETECTORS:
-        raise InputError(f"{n} detectors", where="n_detectors", hint=f"0 to {MAX_DETECTORS} are possible")
-    ends = np.asarray(ends)
-    if ends.dtype.kind not in "iu" or ends.ndim != 2 or ends.shape[1] != 2:
-        raise InputError(
-            f"got {ends.dtype} of shape {ends.shape}", where="ends", hint="give integers [n_edges, 2]"
-        )
-    wrong = (ends[:, 0] < 0) | (ends >= n).any(axis=1) | (ends[:, 1] < BOUNDARY) | (ends[:, 0] == ends[:, 1])
-    if wrong.any():
-        edge = int(np.flatnonzero(wrong)[0])
-        raise InputError(
-            f"edge {edge} joins {ends[edge, 0]} and {ends[edge, 1]}, with {n} detectors",
-            where="ends",
-            hint=f"join two different detectors below {n}, or put {BOUNDARY} second for the boundary",
-        )
-    return np.ascontiguousarray(ends, dtype=np.int32)
-
-
-def _checked_observables(n_edges: int, observables: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    observables = np.asarray(observables)
-    if observables.dtype != np.bool_ or observables.ndim != 2 or len(observables) != n_edges:
-        raise InputError(
-            f"got {observables.dtype} of shape {observables.shape} for {n_edges} edges",
-            where="observables",
-            hint=f"give bool [{n_edges}, n_observables]",
-        )
-    return observables

@@ -22,11 +22,13 @@ of (8, 4) was 2.02 in one and 1.64 in the other.
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from autoqec.decoders.backends.belief_propagation import BeliefPropagation
 from autoqec.decoders.backends.edge_weights import EdgeWeights
 from autoqec.decoders.backends.per_shot_matching import PerShotMatcher
 from autoqec.decoders.baselines.registry import Baseline
+from autoqec.decoders.protocol import Confident
 from autoqec.envs.packing import checked, width
 from autoqec.envs.problem import U8, DecodingProblem
 from autoqec.errors import InputError
@@ -52,11 +54,23 @@ class BeliefMatching:
         busy = np.flatnonzero(packed.any(axis=1))
         for start in range(0, len(busy), _BATCH):
             shots = busy[start : start + _BATCH]
-            beliefs = self._bp.posteriors(packed[shots], threads=1)
             predictions[shots] = self._matcher.decode(
-                packed[shots], self._weights(beliefs.log_odds), threads=1
+                packed[shots], self._weights_of(packed[shots]), threads=1
             )
         return predictions
+
+    def decode_with_confidence(self, detectors: U8) -> Confident:
+        packed = checked(detectors, self._problem.n_checks, what="detectors")
+        predictions = np.zeros((len(packed), width(self._problem.n_observables)), dtype=np.uint8)
+        log_odds = np.zeros(len(packed))
+        for start in range(0, len(packed), _BATCH):
+            rows = slice(start, start + _BATCH)
+            found = self._matcher.decode_with_margins(packed[rows], self._weights_of(packed[rows]), threads=1)
+            predictions[rows], log_odds[rows] = found
+        return Confident(predictions, log_odds)
+
+    def _weights_of(self, detectors: U8) -> npt.NDArray[np.float32]:
+        return self._weights(self._bp.posteriors(detectors, threads=1).log_odds)
 
 
 ENTRY = Baseline(

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from importlib import metadata
 
 from autoqec import __version__
-from autoqec.decoders.protocol import Decoder
+from autoqec.decoders.protocol import Confident, Decoder, decode_with_confidence
 from autoqec.envs.packing import checked
 from autoqec.envs.problem import U8, DecodingProblem
 from autoqec.errors import InputError, UnavailableError
@@ -82,18 +82,24 @@ class DecoderChoice:
         baseline = entry(self.entry)
         if problem.joint is None or baseline.sees_context:
             return baseline.build(problem, self.order or 0)
-        return _WithoutContext(baseline.build(replace(problem, joint=None), self.order or 0), problem)
+        decoder = baseline.build(replace(problem, joint=None), self.order or 0)
+        return _WithoutContext(decoder, problem, self.name)
 
 
 class _WithoutContext:
     """A decoder that is given the shots as the backend sees them."""
 
-    def __init__(self, decoder: Decoder, problem: DecodingProblem) -> None:
-        self._decoder, self._problem = decoder, problem
+    def __init__(self, decoder: Decoder, problem: DecodingProblem, name: str) -> None:
+        self._decoder, self._problem, self._name = decoder, problem, name
 
     def decode(self, detectors: U8) -> U8:
-        packed = checked(detectors, self._problem.n_checks, what="detectors")
-        return self._decoder.decode(self._problem.backend_shots(packed))
+        return self._decoder.decode(self._seen(detectors))
+
+    def decode_with_confidence(self, detectors: U8) -> Confident:
+        return decode_with_confidence(self._decoder, self._seen(detectors), name=self._name)
+
+    def _seen(self, detectors: U8) -> U8:
+        return self._problem.backend_shots(checked(detectors, self._problem.n_checks, what="detectors"))
 
 
 _MODULES = {

@@ -156,34 +156,44 @@ class NeuralBpPredecoder(ProblemPredecoder):
 class GnnPredecoder(ProblemPredecoder):
     """A graph network that corrects the prior. On a matching graph a fault is moved by all the edges it flips."""
 
+    edge_inputs = 1
+
     def __init__(self, dsl: PredecoderDSL, problem: DecodingProblem) -> None:
         super().__init__(dsl, problem)
         if dsl.gnn is None:
             raise ValueError("the config has no gnn block")
         self.view = GraphView(problem)
-        self.net = GraphNet(dsl.gnn, self.view, dsl.head, edge_inputs=1)
+        self.net = GraphNet(dsl.gnn, self.view, dsl.head, edge_inputs=self.edge_inputs)
+
+    def _start(self, syndrome: Tensor, ctx: dict[str, Any]) -> Tensor:
+        """[n_faults, batch] the log-odds that are corrected."""
+        return self._prior(syndrome, ctx)
 
     def _base(self, syndrome: Tensor, ctx: dict[str, Any]) -> Tensor:
         if self.edges is None:
             return self._prior(syndrome, ctx)
         return self._edge_prior(self.edges, syndrome, ctx)
 
-    def _residual(self, syndrome: Tensor, base: Tensor) -> Tensor:
-        residual: Tensor = self.net(syndrome, base.T[..., None] / _SCALE)
+    def _seen(self, syndrome: Tensor, base: Tensor, ctx: dict[str, Any]) -> Tensor:
+        """[batch, outputs, edge_inputs] log-odds that the network sees beside the syndrome."""
+        return base.T[..., None]
+
+    def _residual(self, syndrome: Tensor, base: Tensor, ctx: dict[str, Any]) -> Tensor:
+        residual: Tensor = self.net(syndrome, self._seen(syndrome, base, ctx) / _SCALE)
         return _SCALE * residual.T
 
     def fault_log_odds(self, syndrome: Tensor, ctx: dict[str, Any]) -> Tensor:
-        residual = self._residual(syndrome, self._base(syndrome, ctx))
+        residual = self._residual(syndrome, self._base(syndrome, ctx), ctx)
         if self.edges is not None:
             residual = torch.cat([residual, residual.new_zeros(1, residual.shape[1])])
             residual = residual[self.edges.edges_of_fault].sum(dim=1)
-        return self._prior(syndrome, ctx) + residual
+        return self._start(syndrome, ctx) + residual
 
     def edge_log_odds(self, syndrome: Tensor, ctx: dict[str, Any]) -> Tensor | None:
         if self.edges is None:
             return None
         base = self._base(syndrome, ctx)
-        return (base + self._residual(syndrome, base)).T
+        return (base + self._residual(syndrome, base, ctx)).T
 
 
 class HybridPredecoder(NeuralBpPredecoder):

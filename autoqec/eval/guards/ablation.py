@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from autoqec.eval.ablations import DOSES, REAL, REINITIALISED, SHUFFLED, UNTRAINED, noisy
+from autoqec.eval.ablations import DOSES, REAL, REINITIALISED, SHUFFLED, UNTRAINED, has_untrained, noisy
 from autoqec.eval.bundles import CHUNK
 from autoqec.eval.guards import Guard
 from autoqec.eval.schema import Ablation, DoseRow, GuardResult
@@ -28,7 +28,7 @@ SHOWS = 0.01
 
 
 def prepare(verification: VerificationState) -> Sequence[Candidate]:
-    forms = [SHUFFLED, REINITIALISED, *([UNTRAINED] if _has_untrained(verification) else [])]
+    forms = [SHUFFLED, REINITIALISED, *([UNTRAINED] if has_untrained(verification.subject.dsl) else [])]
     return tasks_for(verification, forms)
 
 
@@ -55,7 +55,7 @@ def figures(verification: VerificationState) -> Ablation:
         verification.env.spec.eval_protocol.interval_level,
     )
     plain = verification.plain.name
-    untrained = verification.model(UNTRAINED) if _has_untrained(verification) else plain
+    untrained = verification.model(UNTRAINED) if has_untrained(verification.subject.dsl) else plain
     table = verification.tally.table
 
     def ler(name: str) -> float:
@@ -145,10 +145,6 @@ def judge(verification: VerificationState, _answers: Sequence[Any]) -> GuardResu
         text=text,
         facts={"attribution": found.attribution},
     )
-
-
-def _has_untrained(verification: VerificationState) -> bool:
-    return verification.subject.dsl.get("type") in ("neural_bp", "hybrid")
 
 
 GUARD = Guard(NAME, judge, prepare)

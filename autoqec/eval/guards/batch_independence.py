@@ -56,16 +56,16 @@ class Mix:
         everything = np.concatenate([own, foreign])[order]
         try:
             worker, held = verifier.held(self.where.problem, self.model)
-            alone = worker.answers(held, own)
+            alone = worker.all_answers(held, own)
             parts, start = [], 0
             while start < len(everything):
                 size = int(rng.integers(1, LARGEST_BATCH))
-                parts.append(worker.answers(held, everything[start : start + size], batch=size))
+                parts.append(worker.all_answers(held, everything[start : start + size], batch=size))
                 start += size
             mixed = np.empty_like(np.concatenate(parts))
             mixed[order] = np.concatenate(parts)
             mixed = mixed[: len(own)]
-            answers = [verifier.checked(self.where.problem, held, raw, 0.0) for raw in (alone, mixed)]
+            answers = [verifier.checked(self.where.problem, held, raw, own) for raw in (alone, mixed)]
         except AutoQECError as error:
             return Mixed(len(own), 0, 0, 0.0, error.what)
         first, second = (verifier.predict(self.where.problem, self.model, own, each) for each in answers)

@@ -26,6 +26,13 @@ import numpy as np
 from autoqec.errors import AutoQECError
 from autoqec.eval.ablations import has_twin
 from autoqec.eval.guards import Guard
+from autoqec.eval.guards.stage_census import (
+    LOOKED_THROUGH,
+    StageCount,
+    at_reference,
+    cascade_cost,
+    count_stages,
+)
 from autoqec.eval.metering import Metered, explained_s, summed
 from autoqec.eval.schema import CostCensus, GuardResult
 from autoqec.eval.verification_state import VerificationState
@@ -48,7 +55,8 @@ BUILD_S = 20.0
 
 
 class Counted(NamedTuple):
-    """flops: mean over the shots. spread: of its halves, relative; 0 where the count does not depend on the shot."""
+    """flops: mean over the shots; of a cascade that of its first stage. spread: of its halves, relative; 0 where the count does not
+    depend on the shot. stages: of a cascade."""
 
     flops: int | None
     otherwise: int
@@ -59,6 +67,7 @@ class Counted(NamedTuple):
     largest: int = 0
     spread: float = 0.0
     error: str | None = None
+    stages: StageCount = StageCount()
 
 
 @dataclass(frozen=True)
@@ -74,15 +83,20 @@ class Count:
 
     def run(self, verifier: VerifierWorker) -> Counted:
         env = verifier.environment(self.spec, self.root)
-        shots = env.sampler(self.p).sample(COMPARED + COUNTED + SINGLE + BULK * BATCH, self.seed).detectors
-        compared, counted, single, bulk = np.split(shots, np.cumsum([COMPARED, COUNTED, SINGLE]))
+        staged = verifier.gates(self.model).stages > 1
+        sizes = (COMPARED, COUNTED, SINGLE, BULK * BATCH, LOOKED_THROUGH if staged else 0)
+        shots = env.sampler(self.p).sample(sum(sizes), self.seed).detectors
+        compared, counted, single, bulk, hard = np.split(shots, np.cumsum(sizes[:-1]))
+        stages = StageCount()
         try:
             with verifier.fresh(self.problem, self.model) as (worker, held):
-                first = worker.answers(held, compared, as_counted=True)
+                first = worker.all_answers(held, compared, as_counted=True)
                 claim = worker.flops(held, counted, alone=ALONE)
                 many = [timed(worker, held, rows)[1] for rows in np.split(bulk, BULK)]
                 one = [timed(worker, held, row[None])[1] for row in single]
-                as_counted = verifier.checked(self.problem, held, first, 0.0)
+                as_counted = verifier.checked(self.problem, held, first, compared)
+                if staged:
+                    stages = count_stages(verifier, self.problem, self.model, worker, held, hard)
             as_run = verifier.ask(self.problem, self.model, compared)
         except AutoQECError as error:
             return Counted(None, 0, len(compared), (0.0, 0.0), 0.0, error=error.what)
@@ -102,6 +116,7 @@ class Count:
             claim.per_call,
             claim.largest,
             claim.spread,
+            stages=stages,
         )
 
 
@@ -129,9 +144,11 @@ def metered(verification: VerificationState) -> Metered | None:
 def census(verification: VerificationState, found: Counted) -> CostCensus:
     metrics = verification.subject.metrics or {}
     timed = found.error is None
-    flops = found.flops
+    flops, stages = expected(verification, found), cascade_cost(verification, found.stages)
     if flops is not None and (spent := metered(verification)) is not None:
         flops = max(flops, _charged(spent, has_twin(verification.subject)))
+    row = at_reference(verification, stages)
+    judged = flops if row is None or flops is None else max(flops, row.flops_upper)
     return CostCensus(
         flops_per_syndrome=flops,
         n_params=verification.subject.n_params,
@@ -141,8 +158,15 @@ def census(verification: VerificationState, found: Counted) -> CostCensus:
         bulk_us_per_shot=found.bulk_us if timed else None,
         declared_flops_per_syndrome=number(metrics.get("flops_per_syndrome")),
         declared_n_params=number(metrics.get("n_params")),
-        over_budget=verification.env.spec.constraints.over_budget(flops, verification.subject.n_params),
+        over_budget=verification.env.spec.constraints.over_budget(judged, verification.subject.n_params),
+        cascade=stages,
     )
+
+
+def expected(verification: VerificationState, found: Counted) -> int | None:
+    """FLOPs per syndrome: of a cascade with the shares of shots that reached each stage in the main test."""
+    row = at_reference(verification, cascade_cost(verification, found.stages))
+    return found.flops if row is None else row.flops_per_syndrome
 
 
 def _charged(spent: Metered, is_twin: bool) -> int:
@@ -174,33 +198,43 @@ def judge(verification: VerificationState, answers: Sequence[Any]) -> GuardResul
         wrong.append(
             f"the counted path decides {found.otherwise} of {found.shots} shots otherwise than the one that runs"
         )
-    if found.per_call > PER_CALL * found.flops:
-        wrong.append(
-            f"a call takes {found.per_call} FLOPs whatever its batch, and a syndrome {found.flops}: work is moved between shots"
-        )
+    calls = found.stages.per_call or (found.per_call,)
+    for per_call, each in zip(calls, found.stages.flops or (found.flops,), strict=True):
+        if per_call > PER_CALL * each:
+            wrong.append(
+                f"a call takes {per_call} FLOPs whatever its batch, and a syndrome {each}: work is moved between shots"
+            )
+    flops = expected(verification, found) or found.flops
+    stages = cascade_cost(verification, found.stages)
     subject = verification.subject
     facts: dict[str, Any] = {}
     figures = [
-        f"{found.flops} FLOPs per syndrome",
+        f"{flops} FLOPs per syndrome",
         f"{subject.n_params} parameters",
         f"{subject.n_bytes} bytes",
     ]
     if not subject.code.is_trusted:
         spent = metered(verification)
-        wrong += _hidden(spent, found.flops, has_twin(subject))
+        wrong += _hidden(spent, flops, has_twin(subject))
         if spent is not None:
             charged = _charged(spent, has_twin(subject))
-            facts["slower_than_reference"] = round(CHARGED * charged / max(found.flops, 1), 3)
-            if charged > found.flops:
-                figures[0] = f"{charged} FLOPs per syndrome charged for its CPU time, {found.flops} counted"
-    if found.spread:
+            facts["slower_than_reference"] = round(CHARGED * charged / max(flops, 1), 3)
+            if charged > flops:
+                figures[0] = f"{charged} FLOPs per syndrome charged for its CPU time, {flops} counted"
+    if stages is not None and (row := at_reference(verification, stages)) is not None:
+        later = ", ".join(
+            f"{100 * share:.3g}% reach stage {number}" for number, share in enumerate(row.shares[1:], 2)
+        )
+        figures.append(f"{later}, {stages.worst_flops} FLOPs for one that reaches all")
+        facts |= {"shares": row.shares, "flops_upper": row.flops_upper}
+    elif found.spread:
         figures.append(f"up to {found.largest} FLOPs for one shot")
     text = "; ".join(wrong) or (
         f"{', '.join(figures)}; from outside {found.single_us[0]:.0f} us for one shot "
         f"(p99 {found.single_us[1]:.0f}), {found.bulk_us:.1f} us per shot in bulk"
     )
     return GuardResult(
-        name=NAME, ok=not wrong, severity="breaks", number=float(found.flops), text=text, facts=facts
+        name=NAME, ok=not wrong, severity="breaks", number=float(flops), text=text, facts=facts
     )
 
 

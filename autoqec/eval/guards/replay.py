@@ -47,11 +47,13 @@ class Replay:
             with verifier.fresh(self.where.problem, self.model, always=True) as (worker, held):
                 questions = range(0, len(shots.detectors), SLICE)
                 first, second = (
-                    np.concatenate([worker.answers(held, shots.detectors[i : i + SLICE]) for i in questions])
+                    np.concatenate(
+                        [worker.all_answers(held, shots.detectors[i : i + SLICE]) for i in questions]
+                    )
                     for _ in range(2)
                 )
                 differing = int((first.view(np.uint8) != second.view(np.uint8)).any(axis=1).sum())
-                answers = verifier.checked(self.where.problem, held, first, 0.0)
+                answers = verifier.checked(self.where.problem, held, first, shots.detectors)
         except AutoQECError as error:
             return Replayed(len(shots.detectors), 0, np.zeros(0, np.uint8), error.what)
         predicted = verifier.predict(self.where.problem, self.model, shots.detectors, answers)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from autoqec.report.figures import forest, hypervolume, latency, ler, loss, pareto
+from autoqec.report.figures import calibration, forest, hypervolume, latency, ler, loss, pareto
 from autoqec.report.figures.table import FigureTable
 from autoqec.report.run_view import RunView
 
@@ -24,5 +24,8 @@ KINDS: dict[str, Kind] = {
     "ler": Kind("no round was measured yet", ler.table, ler.draw),
     "loss": Kind("no round has a train.log with losses", loss.table, loss.draw),
     "hypervolume": Kind("no round is recorded yet", hypervolume.table, hypervolume.draw),
+    "calibration": Kind(
+        "no verified round on the front has a confidence", calibration.table, calibration.draw
+    ),
     "latency": Kind("no round was timed yet", latency.table, latency.draw),
 }

@@ -39,11 +39,13 @@ _SIGN = np.uint32(1 << 31)
 
 
 class Matrix(NamedTuple):
-    """H by columns, col_rows from col_ptr [fault + 1] on, and the packed observables [fault, byte] of the faults."""
+    """H by columns, col_rows from col_ptr [fault + 1] on, the packed observables [fault, byte] of the faults, and their logical
+    classes [fault] as 64-bit words, which add like them."""
 
     col_ptr: Any
     col_rows: Any
     fault_observables: Any
+    fault_classes: Any
     n_checks: Any
     rank: Any
 
@@ -62,10 +64,23 @@ class Odds(NamedTuple):
 
 
 class Search(NamedTuple):
-    """The order, and how an order above 0 is meant: EXHAUSTIVE or COMBINATION_SWEEP."""
+    """The order, and how an order above 0 is meant: EXHAUSTIVE or COMBINATION_SWEEP. reach: order of the combination sweep
+    whose candidates give the margin."""
 
     order: Any
     method: Any
+    reach: Any
+
+
+class Margins(NamedTuple):
+    """margins: [shots], or no rows where they are not wanted. weights: [n_faults] what candidates weigh in the margin, whatever
+    chooses among them; or empty for the log-odds. given_classes, given_weights: [shots] class and weight of the solutions whose
+    margins are asked for, or no rows for those found here."""
+
+    margins: Any
+    weights: Any
+    given_classes: Any
+    given_weights: Any
 
 
 class _Basis(NamedTuple):
@@ -313,7 +328,7 @@ def _sweep(  # type: ignore[no-untyped-def]
     flips: [order + 2], from place 2 on the first `order` non-pivot faults.
     """
     pivots, slot_of_row, residual = basis.pivots, basis.slot_of_row, basis.residual
-    order, method = search
+    order, method = search.order, search.method
     words = residual.shape[1]
     trial = order
     chosen = order + 1
@@ -391,6 +406,75 @@ def _sweep(  # type: ignore[no-untyped-def]
 
 
 @njit
+def _tabulate_classes(classes, fault_classes, pivot, n_slots):  # type: ignore[no-untyped-def]
+    """classes[b, byte] = the class of the pivots 8 b + (bits of byte)."""
+    for b in range(classes.shape[0]):
+        classes[b, 0] = _ZERO
+        for i in range(8):
+            k = 8 * b + i
+            own = fault_classes[pivot[k]] if k < n_slots else _ZERO
+            for low in range(1 << i):
+                classes[b, (1 << i) + low] = classes[b, low] ^ own
+
+
+@njit(inline="always")
+def _class_of(classes, combos, row):  # type: ignore[no-untyped-def]
+    """Class of the pivots in combos[row]."""
+    total = _ZERO
+    for b in range(classes.shape[0]):
+        total ^= classes[b, (combos[row, b >> 3] >> np.uint64(8 * (b & 7))) & _BYTE]
+    return total
+
+
+@njit
+def _margin(  # type: ignore[no-untyped-def]
+    matrix, basis, is_pivot, faults, cost, reach, table, classes, saving, combos, near, answer, answer_class
+):  # fmt: skip
+    """Weight of the lightest candidate of another class than the answer's, less that of the lightest of its own.
+
+    The answer's weight and class count from the order-0 solution, which is the first candidate, as those of the table do.
+    combos: [reach + 1, words], near: [reach] scratch. Infinite where every candidate has the answer's class.
+    """
+    col_ptr, col_rows, fault_classes = matrix.col_ptr, matrix.col_rows, matrix.fault_classes
+    pivots, slot_of_row = basis.pivots, basis.slot_of_row
+    words = combos.shape[1]
+    own, rival = answer, np.inf
+    if answer_class == _ZERO:
+        own = min(own, 0.0)
+    else:
+        rival = 0.0
+    depth = 0
+    for i in range(cost.shape[0]):
+        f = faults[i]
+        if is_pivot[f] or (depth == reach and cost[f] - saving >= max(own, rival)):
+            continue
+        _combine(col_ptr, col_rows, pivots, slot_of_row, f, combos, depth)
+        delta = cost[f] + _price(table, combos, depth)
+        if fault_classes[f] ^ _class_of(classes, combos, depth) == answer_class:
+            own = min(own, delta)
+        else:
+            rival = min(rival, delta)
+        if depth < reach:
+            near[depth] = f
+            depth += 1
+    for i in range(depth):
+        for k in range(i + 1, depth):
+            price = cost[near[i]] + cost[near[k]]
+            if price - saving >= max(own, rival):
+                continue
+            for w in range(words):
+                combos[reach, w] = combos[i, w] ^ combos[k, w]
+            delta = price + _price(table, combos, reach)
+            pair = fault_classes[near[i]] ^ fault_classes[near[k]]
+            if pair ^ _class_of(classes, combos, reach) == answer_class:
+                own = min(own, delta)
+            else:
+                rival = min(rival, delta)
+    # Ties of the answer with another class are broken within _BETTER.
+    return rival - own if abs(rival - own) > _BETTER else 0.0
+
+
+@njit
 def _flip(fault_observables, fault, shot, observables, corrections):  # type: ignore[no-untyped-def]
     for b in range(observables.shape[1]):
         observables[shot, b] ^= fault_observables[fault, b]
@@ -399,18 +483,21 @@ def _flip(fault_observables, fault, shot, observables, corrections):  # type: ig
 
 
 @njit(cache=True, nogil=True)
-def decode(matrix, odds, search, detectors, start, stop, observables, corrections):  # type: ignore[no-untyped-def]
-    """Decode shots `start <= shot < stop` into zeroed rows of `observables`, corrections.faults and corrections.weights.
+def decode(matrix, odds, search, detectors, start, stop, observables, corrections, wanted):  # type: ignore[no-untyped-def]
+    """Decode shots `start <= shot < stop` into zeroed rows of `observables`, corrections.faults, corrections.weights and
+    wanted.margins (`Margins`).
 
-    The corrections may have no rows where they are not wanted. Returns (status, shot, fault).
+    Corrections and margins may have no rows where they are not wanted. Returns (status, shot, fault).
     """
-    col_ptr, col_rows, fault_observables, n_checks, full_rank = matrix
+    col_ptr, col_rows, fault_observables, fault_classes, n_checks, full_rank = matrix
     single, double, shared, own_weights = odds
     chosen_faults, weights = corrections
-    order = search.order
+    margins, margin_weights, given_classes, given_weights = wanted
+    order, reach = search.order, search.reach
+    with_margins = margins.shape[0] > 0
     n_faults = col_ptr.shape[0] - 1
     words = (n_checks + 63) // 64
-    full = order > 0 or shared
+    full = order > 0 or shared or with_margins
     basis = _empty_basis(n_checks)
     sums, pivots, pivot, lead = basis.sums, basis.pivots, basis.pivot, basis.lead
     slot_of_row, residual = basis.slot_of_row, basis.residual
@@ -420,9 +507,14 @@ def decode(matrix, odds, search, detectors, start, stop, observables, correction
     faults = np.empty(n_faults, np.int64)
     keys = np.empty((2, n_faults), np.uint64)
     count = np.empty(257, np.int64)
-    table = np.empty(((full_rank + 7) // 8 if order > 0 else 0, 256), np.float64)
-    combos = np.empty((order + 2, words), np.uint64)
+    n_bytes = (full_rank + 7) // 8
+    table = np.empty((n_bytes if order > 0 else 0, 256), np.float64)
+    rated = np.empty((n_bytes if with_margins else 0, 256), np.float64)
+    classes = np.empty((n_bytes if with_margins else 0, 256), np.uint64)
+    rating = np.empty(n_faults if with_margins else 0, np.float64)  # what `cost` is, in the margin
+    combos = np.empty((max(order, reach) + 2, words), np.uint64)
     flips = np.empty(order + 2, np.int64)
+    near = np.empty(reach, np.int64)
     n_slots = 0
     loaded = False
     unusual = False
@@ -437,24 +529,34 @@ def decode(matrix, odds, search, detectors, start, stop, observables, correction
             if own_weights.shape[0] > 0:
                 for f in range(n_faults):
                     cost[f] = -own_weights[f] if value[f] < 0.0 else own_weights[f]
+            for f in range(rating.shape[0]):
+                rating[f] = abs(value[f])
+                if margin_weights.shape[0] > 0:
+                    rating[f] = -margin_weights[f] if value[f] < 0.0 else margin_weights[f]
         for w in range(words):
             residual[0, w] = _ZERO
             residual[1, w] = _ZERO
         for b in range(detectors.shape[1]):
             residual[0, b >> 3] |= np.uint64(detectors[shot, b]) << np.uint64(8 * (b & 7))
         weight = 0.0
+        base = 0.0  # weight of the order-0 solution in the margin
+        base_class = _ZERO
         if unusual:
             for f in range(n_faults):
                 if not value[f] >= 0.0:
                     if np.isnan(value[f]):
                         return NOT_A_NUMBER, shot, f
                     weight -= cost[f]
+                    if with_margins:
+                        base -= rating[f]
+                        base_class ^= fault_classes[f]
                     _flip(fault_observables, f, shot, observables, chosen_faults)
                     for i in range(col_ptr[f], col_ptr[f + 1]):
                         r = col_rows[i]
                         residual[0, r >> 6] ^= _ONE << np.uint64(r & 63)
 
-        if not _is_zero(residual):
+        is_explained = _is_zero(residual)
+        if with_margins or not is_explained:
             if shared and built:
                 for k in range(n_slots):
                     r = lead[k]
@@ -481,9 +583,19 @@ def decode(matrix, odds, search, detectors, start, stop, observables, correction
                     first, last = last, n_faults
                 for k in range(n_slots):
                     is_pivot[pivot[k]] = True
+                if with_margins:
+                    _tabulate_classes(classes, fault_classes, pivot, n_slots)
             if not _is_zero(residual):
                 return NO_SOLUTION, shot, -1
-            if order > 0:
+            most = 0.0
+            if with_margins:
+                most = _tabulate(rated, rating, pivot, n_slots, residual)
+                for k in range(n_slots):
+                    if (residual[1, k >> 6] >> np.uint64(k & 63)) & _ONE:
+                        base += rating[pivot[k]]
+                        base_class ^= fault_classes[pivot[k]]
+            answer, answer_class = 0.0, _ZERO  # from the order-0 solution
+            if order > 0 and not is_explained:
                 saving = _tabulate(table, cost, pivot, n_slots, residual)
                 n_flips = _sweep(
                     col_ptr, col_rows, basis, is_pivot, faults, cost, search, table, saving, combos, flips
@@ -491,10 +603,22 @@ def decode(matrix, odds, search, detectors, start, stop, observables, correction
                 for i in range(n_flips):
                     weight += cost[flips[i]]
                     _flip(fault_observables, flips[i], shot, observables, chosen_faults)
+                if with_margins:
+                    answer = _price(rated, combos, order + 1)
+                    answer_class = _class_of(classes, combos, order + 1)
+                    for i in range(n_flips):
+                        answer += rating[flips[i]]
+                        answer_class ^= fault_classes[flips[i]]
             for k in range(n_slots):
                 if (residual[1, k >> 6] >> np.uint64(k & 63)) & _ONE:
                     weight += cost[pivot[k]]
                     _flip(fault_observables, pivot[k], shot, observables, chosen_faults)
+            if with_margins:
+                if given_classes.shape[0] > 0:
+                    answer, answer_class = given_weights[shot] - base, given_classes[shot] ^ base_class
+                margins[shot] = _margin(
+                    matrix, basis, is_pivot, faults, rating, reach, rated, classes, most, combos, near, answer, answer_class
+                )  # fmt: skip
         if weights.shape[0] > 0:
             weights[shot] = weight
     return OK, -1, -1

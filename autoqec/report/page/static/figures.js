@@ -152,7 +152,38 @@ function drawLambda(rows, title) {
   return [made, legend([...names.map((name, n) => [name, "line", colour(n)]), ...steps.map((step, n) => ["d = " + step, SHAPE_NAMES[n % 4], "cx"])])];
 }
 
-const DRAW = { pareto: drawPareto, forest: drawForest, ler: drawLer, lambda: drawLambda, hypervolume: drawHypervolume, latency: drawLatency };
+function drawCalibration(rows, title) {
+  const key = (row) => (row.run ? row.run + ", " : "") + row.name, names = [...new Set(rows.map(key))], several = new Set(rows.map((row) => row.run)).size > 1;
+  const shown = (name) => (several ? name : rows.find((row) => key(row) === name).name);
+  const one = (part, of, xLabel, log) => {
+    const own = rows.filter((row) => row.part === part);
+    return chart(`${title}, ${part}`, (width) => Math.min(340, width * 0.75), (plot) => {
+      plot.edges = [62, plot.width - 12, 12, plot.height - 44];
+      const [left, right, top, bottom] = plot.edges, x = scale(own.map((row) => row[of]), log, left, right);
+      const y = scale(own.map((row) => (row.is_limit ? row.high : row.ler)), true, bottom, top);
+      const clip = (value) => Math.min(bottom, Math.max(top, y.at(Math.max(value, FLOOR))));
+      axes(plot, x, y, xLabel, "LER per shot");
+      if (log) {
+        const ends = [Math.max(x.low, y.low), Math.min(x.high, y.high)];
+        if (ends[0] < ends[1]) plot.svg.append(s("g", { class: "cx" }, s("path", { class: "line dotted", d: `M${x.at(ends[0])} ${y.at(ends[0])}L${x.at(ends[1])} ${y.at(ends[1])}` })));
+      }
+      for (const [n, name] of names.entries()) {
+        const mine = own.filter((row) => key(row) === name), seen = mine.filter((row) => !row.is_limit);
+        plot.svg.append(s("g", { class: colour(n) }, s("path", { class: "line", d: "M" + seen.map((row) => `${x.at(row[of])} ${clip(row.ler)}`).join("L") })));
+        for (const row of mine) {
+          const about = log ? `log-odds ${told(row.log_odds_from)} to ${told(row.log_odds_to)}\nexpects ${told(row.expected)} failures of ${told(row.shots)}` : `${told(100 * row.discarded)}% discarded\n${told(row.factor)} times lower`;
+          const words = `${shown(name)}\n${about}\n${row.is_limit ? "no failure: LER below " + told(row.high) : told(row.failures) + " failures, LER " + told(row.ler) + " (" + interval(row.low, row.high) + ")"}`;
+          const bar = row.is_limit ? null : s("path", { class: "bar", d: `M${x.at(row[of])} ${clip(row.low)}V${clip(row.high)}` });
+          plot.svg.append(point(plot, words, colour(n), bar, row.is_limit ? mark("down", x.at(row[of]), clip(row.high), 5) : mark(SHAPE_NAMES[n % 4], x.at(row[of]), clip(row.ler), 4)));
+        }
+      }
+    });
+  };
+  return [one("by what it claims", "claimed", "failure probability that it claims", true), one("after discarding", "discarded", "share of shots discarded, least sure first", false),
+    legend([...names.map((name, n) => [shown(name), SHAPE_NAMES[n % 4], colour(n)]), ["as claimed", "line", "cx", "dotted"], ...(rows.some((row) => row.is_limit) ? [["upper limit: no failure seen", "down", "cx"]] : [])])];
+}
+
+const DRAW = { pareto: drawPareto, forest: drawForest, ler: drawLer, lambda: drawLambda, hypervolume: drawHypervolume, calibration: drawCalibration, latency: drawLatency };
 function figure(table, name) {
   return h("figure", { id: "figure-" + table.kind }, h("figcaption", {}, h("h3", {}, table.title), h("p", { class: "soft" }, table.about)),
     DRAW[table.kind](records(table), table.title), tableTools(name + "-" + table.kind, table));

@@ -1,0 +1,168 @@
+"""Cascades, as the trusted side sees them: which shots a stage leaves open, and who answers each shot.
+
+A stage answers every shot that it is asked about. The backend decides with these answers and says how sure it is; a shot below
+the stage's threshold goes on to the next stage, whose answer then counts. The model has no say in it: the gate's number comes from the
+shot's own answers by the backend, and the thresholds are numbers of the checkpoint. No torch here: a verifier runs this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from autoqec.envs.packing import width
+from autoqec.envs.problem import F64, U8
+from autoqec.errors import InputError
+
+if TYPE_CHECKING:
+    from autoqec.decoders.answers import AnswerDecoder, Kind
+
+THRESHOLDS = "thresholds"
+"""The name of the gates' numbers among a checkpoint's tensors."""
+START = 2.0
+"""Where a threshold starts, in log-odds: such a shot is answered wrongly one time in eight."""
+EVERY_SHOT = float(np.finfo(np.float32).max)
+"""A threshold that every shot is below. A checkpoint holds finite numbers only."""
+
+I64 = npt.NDArray[np.int64]
+Answers = npt.NDArray[Any]
+Ask = Callable[[int, I64, Answers | None], tuple["Kind", Answers]]
+"""Of a stage, rows of the shots, and what the stage before said about them: what the stage says."""
+
+
+@dataclass(frozen=True)
+class Gates:
+    """thresholds: one for every stage but the last. orders: of ordered statistics behind each stage, None for the decoder's own."""
+
+    thresholds: tuple[float, ...] = ()
+    orders: tuple[int | None, ...] = (None,)
+
+    @classmethod
+    def of(cls, dsl: Mapping[str, Any], state: Mapping[str, Answers] | None) -> Gates:
+        """From a config and the weights of a checkpoint, or, for None, of a fresh model.
+
+        Raises:
+            InputError: the weights have no threshold for every stage but the last.
+        """
+        stages = dsl.get("stages") if dsl.get("type") == "cascade" else None
+        if not isinstance(stages, list) or not all(isinstance(stage, Mapping) for stage in stages):
+            return cls()
+        later = len(stages) - 1
+        numbers = np.full(later, START) if state is None else np.asarray(state.get(THRESHOLDS, ()))
+        if numbers.shape != (later,) or not np.isfinite(numbers).all():
+            raise InputError(
+                f"a cascade of {len(stages)} stages has {later} thresholds, and the checkpoint does not",
+                where=THRESHOLDS,
+                hint="train the round again",
+            )
+        orders = [stage.get("order") for stage in stages]
+        return cls(
+            tuple(map(float, numbers)), tuple(order if type(order) is int else None for order in orders)
+        )
+
+    @property
+    def stages(self) -> int:
+        return len(self.orders)
+
+    def check(self, backend: str) -> None:
+        """Raises InputError where the backend behind the stages has no orders and the config names one."""
+        if any(order is not None for order in self.orders) and backend != "osd":
+            raise InputError(
+                f"{backend} has no order of ordered statistics",
+                where="stages.order",
+                hint="remove order, or use an environment with classical_backend: osd",
+            )
+
+
+ONE_STAGE = Gates()
+"""Of a predecoder that is no cascade."""
+
+
+class Staged(NamedTuple):
+    """predictions: packed observables. stage: [shots] the stage that answered. log_odds: [shots] that its prediction is right; sure: [shots] what
+    a gate behind that stage looks at. Both are NaN where they were not asked for.
+    """
+
+    predictions: U8
+    log_odds: F64
+    sure: F64
+    stage: I64
+
+    def reached(self, stages: int) -> tuple[int, ...]:
+        """How many shots each stage was asked about."""
+        return tuple(int((self.stage >= stage).sum()) for stage in range(stages))
+
+
+def through_stages(
+    ask: Ask,
+    deciders: Sequence[AnswerDecoder],
+    thresholds: Sequence[float],
+    detectors: U8,
+    *,
+    batches: Sequence[int] | None = None,
+    sure_of_all: bool = False,
+) -> Staged:
+    """Every shot through the stages that it needs.
+
+    batches: shots to ask each stage about at a time; all at once by default. sure_of_all: log-odds of all shots, also where no gate needs them.
+    """
+    shots = len(detectors)
+    predictions = np.zeros((shots, width(deciders[0].backend.problem.n_observables)), dtype=np.uint8)
+    log_odds, sure = np.full(shots, np.nan), np.full(shots, np.nan)
+    answered = np.zeros(shots, dtype=np.int64)
+    rows, before = np.arange(shots), None
+    for stage, decider in enumerate(deciders):
+        is_last = stage == len(deciders) - 1
+        answered[rows] = stage
+        open_rows: list[I64] = []
+        open_answers: list[Answers] = []
+        batch = max(len(rows), 1) if batches is None else batches[stage]
+        for start in range(0, len(rows), batch):
+            some = rows[start : start + batch]
+            kind, answers = ask(stage, some, None if before is None else before[start : start + batch])
+            if is_last and not sure_of_all:
+                predictions[some] = decider.predict(kind, answers, detectors[some])
+            else:
+                found, sure[some] = decider.judged(kind, answers, detectors[some], sure_of_all=sure_of_all)
+                predictions[some], log_odds[some] = found
+            if not is_last:
+                left = np.flatnonzero(sure[some] < thresholds[stage])
+                open_rows.append(some[left])
+                open_answers.append(answers[left])
+        if is_last or not sum(map(len, open_rows)):
+            break
+        rows, before = np.concatenate(open_rows), np.concatenate(open_answers)
+    return Staged(predictions, log_odds, sure, answered)
+
+
+def expected_flops(flops: Sequence[float], shares: Sequence[float]) -> int:
+    """flops: of each stage. shares: of the shots that reach it."""
+    return round(sum(each * share for each, share in zip(flops, shares, strict=True)))
+
+
+def planned_shares(
+    flops: Sequence[int], shares: Sequence[float | None], mean_flops: int | None
+) -> tuple[float, ...]:
+    """The share of shots that should reach each stage: as the config says or, by its mean cost, what is left beyond the first stage in
+    equal parts for the others.
+
+    Raises:
+        InputError: the first stage alone costs more.
+    """
+    if mean_flops is None:
+        return (1.0, *(share or 0.0 for share in shares[1:]))
+    left = mean_flops - flops[0]
+    if left <= 0:
+        raise InputError(
+            f"the first stage alone takes {flops[0]} FLOPs, and mean_flops is {mean_flops}",
+            where="mean_flops",
+            hint="raise it, or make the first stage smaller",
+        )
+    planned = [1.0]
+    for each in flops[1:]:
+        planned.append(min(planned[-1], left / (len(flops) - 1) / max(each, 1)))
+    return tuple(planned)

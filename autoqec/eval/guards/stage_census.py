@@ -1,0 +1,108 @@
+"""The census of a cascade: what each stage costs a shot that reaches it, how many shots do, and how long a shot takes.
+
+The stages are counted on shots that reach them: work that a stage does for hard shots only is work. How many do comes from the main test, where the
+gates are this side's, and a budget is held against the upper bound of what that says.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from autoqec.decoders.gates import expected_flops
+from autoqec.envs.problem import U8
+from autoqec.eval.cascade_schema import CascadeCost, StageRow
+from autoqec.eval.verification_state import VerificationState
+from autoqec.eval.verifier_worker import VerifierWorker
+from autoqec.sandbox.worker import FlopClaim, HeldModel, ModelWorker
+from autoqec.stats.intervals import upper_bound
+
+LOOKED_THROUGH, COUNTED, SINGLE = 4096, 64, 1000
+LEVEL = 0.95
+
+
+class StageCount(NamedTuple):
+    """flops, spread: of each stage, as `sandbox.worker.FlopClaim` has them. decoder_us: of one shot at a time, at 50, 99 and 99.9%."""
+
+    flops: tuple[int, ...] = ()
+    spread: tuple[float, ...] = ()
+    per_call: tuple[int, ...] = ()
+    largest: tuple[int, ...] = ()
+    decoder_us: tuple[float, ...] = ()
+
+
+def count_stages(
+    verifier: VerifierWorker, problem: str, model: str, worker: ModelWorker, held: HeldModel, shots: U8
+) -> StageCount:
+    """shots: no process was asked them before; the first COUNTED of those that reach a stage are counted there."""
+    deciders = verifier.deciders(problem, held.gates)
+    found: list[FlopClaim] = []
+    rows = shots
+    earlier: npt.NDArray[Any] | None = None
+    for stage in range(held.gates.stages):
+        some = slice(0, COUNTED)
+        before = None if earlier is None else earlier[some]
+        found.append(worker.flops(held, rows[some], stage=stage, earlier=before, alone=4))
+        if stage + 1 == held.gates.stages:
+            break
+        raw = worker.answers(held, rows, stage=stage, earlier=earlier)
+        answers = verifier.screened(problem, held, raw)
+        _, sure = deciders[stage].judged(answers.kind, answers.raw, rows, sure_of_all=False)
+        left = np.flatnonzero(sure < held.gates.thresholds[stage])
+        if len(left) < 2:  # hardly any: those that are nearest to it
+            left = np.argsort(sure, kind="stable")[:COUNTED]
+        rows, earlier = rows[left], answers.raw[left]
+    spent = []
+    for row in shots[:SINGLE]:
+        start = time.perf_counter()
+        answers = verifier.ask(problem, model, row[None])
+        verifier.predict(problem, model, row[None], answers)
+        spent.append(time.perf_counter() - start)
+    return StageCount(
+        tuple(each.mean for each in found),
+        tuple(each.spread for each in found),
+        tuple(each.per_call for each in found),
+        tuple(each.largest for each in found),
+        tuple(float(1e6 * np.percentile(spent, q)) for q in (50, 99, 99.9)),
+    )
+
+
+def cascade_cost(verification: VerificationState, counted: StageCount) -> CascadeCost | None:
+    """With the shares of the shots of the main test, and at the other p; None for a model that is no cascade."""
+    if not counted.flops:
+        return None
+    rows = []
+    for p in verification.env.spec.noise.p:
+        reached = verification.tally.reached(p, verification.model())
+        if len(reached) != len(counted.flops) or not reached[0]:
+            continue
+        shares = [count / reached[0] for count in reached]
+        upper = [1.0] + [upper_bound(count, reached[0], LEVEL) for count in reached[1:]]
+        rows.append(
+            StageRow(
+                p=p,
+                shots=reached[0],
+                shares=shares,
+                shares_upper=upper,
+                flops_per_syndrome=expected_flops(counted.flops, shares),
+                flops_upper=expected_flops(counted.flops, upper),
+            )
+        )
+    p50, p99, p999 = counted.decoder_us
+    return CascadeCost(
+        stage_flops=list(counted.flops),
+        worst_flops=sum(counted.flops),
+        per_p=rows,
+        decoder_us_p50=p50,
+        decoder_us_p99=p99,
+        decoder_us_p999=p999,
+    )
+
+
+def at_reference(verification: VerificationState, cost: CascadeCost | None) -> StageRow | None:
+    if cost is None:
+        return None
+    return next((row for row in cost.per_p if row.p == verification.reference_p), None)

@@ -1,0 +1,137 @@
+"""Training the stages of a cascade: the gate in front of each, and the shots that it lets through."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from autoqec.decoders.backends import Backend, make_backend
+from autoqec.decoders.gates import EVERY_SHOT, Staged, expected_flops
+from autoqec.decoders.modules.cascade import CascadePredecoder
+from autoqec.decoders.pipeline import PredecoderPipeline
+from autoqec.decoders.stage_cost import stage_flops
+from autoqec.envs.environment import Environment
+from autoqec.envs.problem import U8
+from autoqec.envs.seeds import derive_seed
+from autoqec.errors import InputError
+from autoqec.runner.data import Batch, FaultSampler
+from autoqec.runner.hard_shots import IsHard, packed
+
+_DRAWS = 64
+MOST_LOOKED_THROUGH = 64
+"""Times the batch: shots that are looked through for each step."""
+
+
+def threshold(found: Staged, stage: int, share: float) -> float:
+    """The threshold behind a stage that lets `share` of all shots go on, and not more.
+
+    found: all shots through the stages up to this one, with how sure the backend is of each.
+    """
+    numbers = np.sort(found.sure[found.stage == stage])
+    wanted = int(share * len(found.stage))
+    return EVERY_SHOT if wanted >= len(numbers) else float(min(numbers[wanted], EVERY_SHOT))
+
+
+def set_threshold(module: CascadePredecoder, backend: Backend, detectors: U8, device: torch.device) -> float:
+    """Opens the gate behind the last stage in use as far as the config says, by these shots at the reference p. Returns the share of
+    shots that is to go on."""
+    last = module.active - 1
+    planned = module.planned_shares(stage_flops(copy.deepcopy(module).cpu(), backend.problem))
+    found = PredecoderPipeline(module, backend, device=device, threads=None).staged(
+        detectors, sure_of_all=True
+    )
+    with torch.no_grad():
+        module.thresholds[last] = threshold(found, last, planned[last + 1])
+    return planned[last + 1]
+
+
+class LeftOpen:
+    """Whether the stages before the one that trains leave a shot open, as they are now.
+
+    is_hard: shots that are decided under the fixed weights already are not asked about.
+    """
+
+    def __init__(
+        self,
+        module: CascadePredecoder,
+        backend: Backend,
+        device: torch.device,
+        is_hard: IsHard | None = None,
+    ) -> None:
+        self._is_hard = is_hard
+        frozen = copy.deepcopy(module).eval()
+        frozen.active = module.active - 1
+        self._last = frozen.active - 1
+        self._threshold = float(frozen.thresholds[self._last])
+        self._decoder = PredecoderPipeline(frozen, backend, device=device, threads=None)
+
+    def __call__(self, detectors: U8, observables: U8) -> npt.NDArray[np.bool_]:
+        is_open = np.zeros(len(detectors), dtype=np.bool_)
+        rows = np.arange(len(detectors))
+        if self._is_hard is not None:
+            rows = np.flatnonzero(self._is_hard(detectors, observables))
+        found = self._decoder.staged(detectors[rows], sure_of_all=True)
+        is_open[rows] = (found.stage == self._last) & (found.sure < self._threshold)
+        return is_open
+
+
+class OpenSampler(FaultSampler):
+    """Shots that are left open, with their fault labels. A function of (size, seed), like those of the sampler that it looks through."""
+
+    def __init__(self, sampler: FaultSampler, is_open: IsHard) -> None:
+        self._sampler, self._is_open = sampler, is_open
+
+    def sample(self, size: int, seed: int) -> Batch:
+        found: list[Batch] = []
+        for draw in range(_DRAWS):
+            fresh = self._sampler.sample(4 * size, derive_seed("open", str(seed), draw))
+            rows = np.flatnonzero(self._is_open(packed(fresh.syndrome), packed(fresh.observables)))
+            found.append(fresh.take(torch.from_numpy(rows).to(fresh.syndrome.device)))
+            if sum(map(len, found)) >= size:
+                break
+        first = found[0]
+        everything = Batch(
+            torch.cat([part.syndrome for part in found]),
+            torch.cat([part.observables for part in found]),
+            None if first.faults is None else torch.cat([part.faults for part in found], dim=1),  # type: ignore[misc]
+            torch.cat([part.which for part in found]),
+            first.priors,
+            first.joint_priors,
+        )
+        if not len(everything):
+            raise InputError(
+                f"no open shot among {4 * size * _DRAWS:,}",
+                where="stages",
+                hint="let more shots go on: raise share or mean_flops",
+            )
+        return everything.take(torch.arange(min(size, len(everything)), device=first.syndrome.device))
+
+
+def shares_by_p(
+    module: CascadePredecoder,
+    env: Environment,
+    device: torch.device,
+    shots: int,
+    flops: tuple[int, ...],
+) -> dict[str, Any]:
+    """What the cascade costs at every p of the sweep: `RoundMetrics.cascade`. flops: of its stages, for a shot that reaches them."""
+    rows = []
+    low, _ = env.spec.noise.seed_policy.val
+    for p in sorted(env.spec.noise.p):
+        backend = make_backend(env.problem(p), env.spec.classical_backend)
+        detectors = env.sampler(p).sample(shots, derive_seed("val-shares", env.stream(p), low)).detectors
+        found = PredecoderPipeline(module, backend, device=device, threads=None).staged(detectors)
+        shares = [count / shots for count in found.reached(len(module.stages))]
+        rows.append(
+            {"p": p, "shots": shots, "shares": shares, "flops_per_syndrome": expected_flops(flops, shares)}
+        )
+    return {
+        "stage_flops": list(flops),
+        "worst_flops": sum(flops),
+        "thresholds": module.thresholds.tolist(),
+        "per_p": rows,
+    }
