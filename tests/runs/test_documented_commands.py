@@ -35,6 +35,8 @@ EXTENDS = "extending.md"
 """tests/tools/test_extending.py plays it, with what it adds."""
 SMALL = {"min_shots_train": 4_000, "min_shots_val": 20_000, "min_shots_verify": 4_000}
 """Enough to see the gain of untrained propagation, the first round of optuna, at the largest p of a sweep."""
+FEW = dict.fromkeys(SMALL, 1_000)
+"""Where a shot takes milliseconds; nothing there has to be verified."""
 HOT = {
     "type": "neural_bp",
     "output_mode": "soft_priors",
@@ -52,7 +54,7 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in builtin_names():
         env = load_env(name)
         spec = env.spec.model_dump(mode="json", exclude_none=True)
-        spec["eval_protocol"] |= SMALL
+        spec["eval_protocol"] |= SMALL if env.spec.classical_backend == "mwpm" else FEW
         spec["noise"] |= {"reference_p": max(env.spec.noise.p)} if env.spec.noise.p else {}
         (folder / f"{name}.yaml").write_text(yaml.safe_dump(spec))
     for name in ("env.yaml", "my_env.yaml"):
