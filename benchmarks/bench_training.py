@@ -20,8 +20,8 @@ import numpy as np
 import torch
 
 from autoqec.decoders.compiler import compile_predecoder
-from autoqec.decoders.flop_census import reference_path
 from autoqec.decoders.dsl_schema import PredecoderDSL
+from autoqec.decoders.flop_census import reference_path
 from autoqec.decoders.modules.predecoders import ProblemPredecoder
 from autoqec.envs.load import load_env
 from autoqec.runner.data import Batch, FaultSampler
