@@ -20,8 +20,8 @@ import numpy as np
 import torch
 
 from autoqec.decoders.compiler import compile_predecoder
-from autoqec.decoders.flop_census import reference_path
 from autoqec.decoders.dsl_schema import PredecoderDSL
+from autoqec.decoders.flop_census import reference_path
 from autoqec.decoders.modules.predecoders import ProblemPredecoder
 from autoqec.envs.load import load_env
 from autoqec.runner.data import Batch, FaultSampler
@@ -65,6 +65,25 @@ CASES = [
         "backend_gap",
     ),
     Case(
+        "hybrid, the same and a 6 x 24 gnn",
+        "surface_d5_depol",
+        5e-3,
+        {
+            "type": "hybrid",
+            "neural_bp": {**PER_CHECK, "prior_mix": True},
+            "gnn": {"layers": 6, "hidden_dim": 24},
+            "head": "mlp_small",
+        },
+        "backend_gap",
+    ),
+    Case(
+        "gnn, 4 x 24",
+        "surface_d5_depol",
+        5e-3,
+        {"type": "gnn", "gnn": {"layers": 4, "hidden_dim": 24}, "head": "mlp_small"},
+        "backend_gap",
+    ),
+    Case(
         "neural_bp, 16 iterations, memory",
         "bb72_depol",
         3e-3,
@@ -105,7 +124,7 @@ class Bench:
 
     def forward(self) -> torch.Tensor:
         with mixed_precision(self.device):
-            return self.module.backend_weights(self.batch.syndrome, {"prior_p": self.batch.prior_p}).float()
+            return self.module.backend_weights(self.batch.syndrome, self.batch.given).float()
 
     def forward_only(self) -> None:
         with torch.no_grad():

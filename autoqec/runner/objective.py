@@ -90,7 +90,8 @@ class GapObjective:
                 self._pairs.differences, packed(batch.syndrome), packed(batch.observables), detached
             )
             waiting.append((weights, future))
-        total = 0.0
+        # Added up on the device: a number asked for here would wait for the gradients of the part.
+        parts: list[Tensor] = []
         for weights, future in waiting:
             difference, usable = future.result()
             signed = torch.from_numpy(difference).to(weights.device, weights.dtype)
@@ -99,5 +100,5 @@ class GapObjective:
             loss = losses.sum() / self._batch
             if loss.requires_grad and bool(usable.any()):
                 loss.backward()  # type: ignore[no-untyped-call]
-            total += float(loss.detach())
-        return total
+            parts.append(loss.detach())
+        return float(torch.stack(parts).sum())

@@ -72,7 +72,7 @@ class _Messages(torch.autograd.Function):
             "CARRIES": rule == "residual_mlp",
             "BLOCK": _BLOCK,
         }
-        total = ends.new_empty(len(ends), view.n_nodes, width, dtype=torch.float32)
+        total: Tensor = ends.new_empty(len(ends), view.n_nodes, width, dtype=torch.float32)
         node_ptr, entering, source, _, output_of = ctx.tables
         if len(ends):
             kernels.messages_forward[(view.n_nodes, _blocks(ends))](

@@ -158,7 +158,9 @@ class _Layer(torch.autograd.Function):
         )
 
 
-def _given(view: GraphView, x: Tensor, bits: Tensor, values: Tensor, weights: LayerWeights, mean: bool) -> Any:
+def _given(
+    view: GraphView, x: Tensor, bits: Tensor, values: Tensor, weights: LayerWeights, mean: bool
+) -> Any:
     """What the kernels take: edges, terms of the edges, weights, shots."""
     h = x.shape[2]
     tables = view.source, view.target, view.output_of

@@ -34,7 +34,9 @@ def differences(ours, reference):
 
 def propagated(*, kernels, min_sum, memory, begins, batch=5):
     dtype = torch.float32 if kernels else torch.float64
-    links = TannerLinks(SimpleNamespace(h=sp.csc_array(H), n_checks=4, n_faults=6, priors=np.full(6, 0.1), rates=None))
+    links = TannerLinks(
+        SimpleNamespace(h=sp.csc_array(H), n_checks=4, n_faults=6, priors=np.full(6, 0.1), rates=None)
+    )
     links = links.to(DEVICE)
     generator = torch.Generator().manual_seed(1)
 
@@ -54,7 +56,9 @@ def propagated(*, kernels, min_sum, memory, begins, batch=5):
     if kernels:
         messages, last = (None, None) if begin is None else (begin.messages, begin.last.detach())
         found = Propagated(
-            *device_propagation(links, syndrome, prior, *weights, messages, last, min_sum=min_sum, goes_on=True)
+            *device_propagation(
+                links, syndrome, prior, *weights, messages, last, min_sum=min_sum, goes_on=True
+            )
         )
     else:
         found = propagate(links, syndrome, prior, weights, begin, min_sum=min_sum, fused=False)
@@ -69,13 +73,17 @@ def heard(message, aggregation, *, kernels, batch=3, hidden=5):
     dtype = torch.float32 if kernels else torch.float64
     view = GraphView(load_env("steane_custom_dem").problem(0.01)).to(DEVICE, dtype)
     torch.manual_seed(2)
-    layer = Layer(GnnSpec(message_fn=message, aggregation=aggregation, hidden_dim=hidden), 2).to(DEVICE, dtype)
+    layer = Layer(GnnSpec(message_fn=message, aggregation=aggregation, hidden_dim=hidden), 2).to(
+        DEVICE, dtype
+    )
     generator = torch.Generator().manual_seed(3)
     x = torch.randn(batch, view.n_nodes, hidden, generator=generator).to(DEVICE, dtype).requires_grad_()
     values = torch.randn(batch, view.n_outputs, 2, generator=generator).to(DEVICE, dtype).requires_grad_()
     bits = (torch.rand(batch, view.n_nodes, generator=generator) < 0.3).to(DEVICE, dtype)
     shots = Shots(bits, values)
-    total = layer.message.summed(x, layer.edges, shots, view) if kernels else layer._aggregated(x, shots, view)
+    total = (
+        layer.message.summed(x, layer.edges, shots, view) if kernels else layer._aggregated(x, shots, view)
+    )
     if kernels and aggregation == "mean":
         total = total / view.by_target.count.clamp(min=1.0)
     total.sin().sum().backward()
@@ -85,7 +93,12 @@ def heard(message, aggregation, *, kernels, batch=3, hidden=5):
 
 def main():
     found = {}
-    for min_sum, memory, begins in ((False, True, False), (False, False, True), (True, False, False), (True, True, True)):
+    for min_sum, memory, begins in (
+        (False, True, False),
+        (False, False, True),
+        (True, False, False),
+        (True, True, True),
+    ):
         options = {"min_sum": min_sum, "memory": memory, "begins": begins}
         ours, reference = (propagated(kernels=kernels, **options) for kernels in (True, False))
         found[str(options)] = differences(ours, reference)

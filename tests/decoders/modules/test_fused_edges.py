@@ -29,7 +29,9 @@ def some_odds(edges, batch, scale, shift=0.0):
     return shift + scale * torch.randn(n_faults, batch, generator=torch.Generator().manual_seed(batch))
 
 
-@pytest.mark.parametrize(("batch", "scale", "shift"), [(1, 3.0, 4.0), (16, 2.0, 0.0), (21, 0.05, 0.0), (40, 6.0, 6.0)])
+@pytest.mark.parametrize(
+    ("batch", "scale", "shift"), [(1, 3.0, 4.0), (16, 2.0, 0.0), (21, 0.05, 0.0), (40, 6.0, 6.0)]
+)
 def test_answer_and_gradients_are_those_of_the_reference(edges, batch, scale, shift):
     odds = some_odds(edges, batch, scale, shift)
     found, gradient = folded(edges, odds, fused=True, dtype=torch.float32)

@@ -72,7 +72,8 @@ def test_answer_and_gradients_are_those_of_the_reference(message, aggregation, h
 
 
 @pytest.mark.parametrize(
-    "options", [{"residual": False}, {"normalization": "none"}, {"normalization": "graph_norm", "residual": False}]
+    "options",
+    [{"residual": False}, {"normalization": "none"}, {"normalization": "graph_norm", "residual": False}],
 )
 def test_any_update(options, view):
     assert_agrees(make("mlp", "mean", 24, **options), given(view, 6, 24), view)

@@ -39,7 +39,10 @@ def _two_smallest(  # type: ignore[no-untyped-def]
     q, before, link_fault, first, end, odd, shots, inside, stride, GOES_ON: tl.constexpr
 ):
     """The two smallest sizes, the links that have them, and the parity of the signs."""
-    smallest, second = tl.zeros_like(shots).to(tl.float32) + _CLIP, tl.zeros_like(shots).to(tl.float32) + _CLIP
+    smallest, second = (
+        tl.zeros_like(shots).to(tl.float32) + _CLIP,
+        tl.zeros_like(shots).to(tl.float32) + _CLIP,
+    )
     at_smallest, at_second = tl.zeros_like(shots) - 1, tl.zeros_like(shots) - 1
     for link in range(first, end):
         m = _message(q, before, tl.load(link_fault + link), link, shots, inside, stride, GOES_ON)
@@ -69,7 +72,7 @@ def checks_forward(  # type: ignore[no-untyped-def]
     if DAMPED:
         g = tl.load(damping)
     if MIN_SUM:
-        smallest, second, at_smallest, at_second, odd = _two_smallest(
+        smallest, second, at_smallest, _, odd = _two_smallest(
             q, before, link_fault, first, end, odd, shots, inside, stride, GOES_ON
         )
         for link in range(first, end):

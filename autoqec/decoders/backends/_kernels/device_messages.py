@@ -73,7 +73,9 @@ def messages_forward(  # type: ignore[no-untyped-def]
         m = z * tl.sigmoid(z)
         if GATED:
             gate = _end(ends, other, WIDTH, nodes, COLUMNS, shots, cols, here) + gate_here
-            gate += _shared(static, weight, values, edge, output, WIDTH, SIZE, outputs, shots, inside, cols, used, K)
+            gate += _shared(
+                static, weight, values, edge, output, WIDTH, SIZE, outputs, shots, inside, cols, used, K
+            )
             m *= tl.sigmoid(gate)
         if CARRIES:
             m += _end(ends, other, 2 * SIZE, nodes, COLUMNS, shots, cols, here)
@@ -116,7 +118,9 @@ def nodes_backward(  # type: ignore[no-untyped-def]
         z_out = from_here + _end(ends, other, SIZE, nodes, COLUMNS, shots, cols, here) + t
         gate_in, gate_out = z_in, z_out
         if GATED:
-            t = _shared(static, weight, values, edge, output, WIDTH, SIZE, outputs, shots, inside, cols, used, K)
+            t = _shared(
+                static, weight, values, edge, output, WIDTH, SIZE, outputs, shots, inside, cols, used, K
+            )
             gate_in = _end(ends, other, WIDTH, nodes, COLUMNS, shots, cols, here) + gate_to + t
             gate_out = gate_from + _end(ends, other, SIZE + WIDTH, nodes, COLUMNS, shots, cols, here) + t
         above_other = _end(above, other, 0, nodes, WIDTH, shots, cols, here)
@@ -171,8 +175,16 @@ def edges_backward(  # type: ignore[no-untyped-def]
     COLUMNS: tl.constexpr = 2 * SIZE + (WIDTH if CARRIES else 0)
     u, v, output = tl.load(source + edge), tl.load(target + edge), tl.load(output_of + edge)
     t = _shared(static, weight, values, edge, output, 0, SIZE, outputs, shots, inside, cols, used, K)
-    z_u = _end(ends, u, 0, nodes, COLUMNS, shots, cols, here) + _end(ends, v, SIZE, nodes, COLUMNS, shots, cols, here) + t
-    z_v = _end(ends, v, 0, nodes, COLUMNS, shots, cols, here) + _end(ends, u, SIZE, nodes, COLUMNS, shots, cols, here) + t
+    z_u = (
+        _end(ends, u, 0, nodes, COLUMNS, shots, cols, here)
+        + _end(ends, v, SIZE, nodes, COLUMNS, shots, cols, here)
+        + t
+    )
+    z_v = (
+        _end(ends, v, 0, nodes, COLUMNS, shots, cols, here)
+        + _end(ends, u, SIZE, nodes, COLUMNS, shots, cols, here)
+        + t
+    )
     gate_u, gate_v = z_u, z_v
     if GATED:
         t = _shared(static, weight, values, edge, output, WIDTH, SIZE, outputs, shots, inside, cols, used, K)

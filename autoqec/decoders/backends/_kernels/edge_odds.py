@@ -126,7 +126,11 @@ def _compiled(sources: str) -> tuple[Any, Any]:
                     share = inverse(e + _ONE)
                     by_x = scale * product * (e * share * share)
                     by_x = from_bits(bits(by_x) ^ ((parity ^ bits(x)) & _SIGN))
-                    add(by_given, fault[first + k], where_not_above(_size(x), splat(_BELOW_CLIP), by_x, splat(_ZERO)))
+                    add(
+                        by_given,
+                        fault[first + k],
+                        where_not_above(_size(x), splat(_BELOW_CLIP), by_x, splat(_ZERO)),
+                    )
                     odd, even = odd + even * e, even + odd * e
                     if k & 31 == 0:
                         odd, even = odd * inverse(even), splat(_ONE)

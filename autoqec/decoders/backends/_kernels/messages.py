@@ -128,7 +128,21 @@ def messages_of(gated: bool, carries: bool) -> Heard:
             e1 = min(e0 + _AT_ONCE, first.shape[0])
             rows = _gather(first, second, output, weight, static, values, nodes, vectors, size, e0, e1, 0, z)
             if gated:
-                _gather(first, second, output, weight, static, values, nodes, vectors, size, e0, e1, vectors, gates)
+                _gather(
+                    first,
+                    second,
+                    output,
+                    weight,
+                    static,
+                    values,
+                    nodes,
+                    vectors,
+                    size,
+                    e0,
+                    e1,
+                    vectors,
+                    gates,
+                )
             for r in range(0, rows, _STEP):
                 s0, s1, s2, s3 = sigmoids(z, r)
                 if gated:
@@ -179,7 +193,21 @@ def messages_of(gated: bool, carries: bool) -> Heard:
             e1 = min(e0 + _AT_ONCE, first.shape[0])
             rows = _gather(first, second, output, weight, static, values, nodes, vectors, size, e0, e1, 0, z)
             if gated:
-                _gather(first, second, output, weight, static, values, nodes, vectors, size, e0, e1, vectors, gates)
+                _gather(
+                    first,
+                    second,
+                    output,
+                    weight,
+                    static,
+                    values,
+                    nodes,
+                    vectors,
+                    size,
+                    e0,
+                    e1,
+                    vectors,
+                    gates,
+                )
             slopes(z, gates, rows)
             r = 0
             for edge in range(e0, e1):
