@@ -171,3 +171,16 @@ def test_words_of_a_file_are_cleaned_and_numbers_must_fit(tmp_path: Path) -> Non
     assert all(torch.isfinite(each).all() for each in module.state_dict().values())
     assert len(report.unused) == 21
     assert "\x1b" not in "".join(report.lines())
+
+
+def test_a_checkpoint_becomes_the_first_stage_of_a_cascade(tmp_path: Path) -> None:
+    env = rotated(3)
+    path, before = saved(tmp_path / "one", dsl(), env)
+    stages = [{"type": "neural_bp", "neural_bp": BP}, {"type": "gnn", "gnn": GNN, "share": 0.1}]
+    data = {"type": "cascade", "output_mode": "soft_priors", "stages": stages}
+    report, module = started(path, PredecoderDSL.model_validate(data), env)
+    assert any(name.startswith("stages.0.") for name in report.taken)
+    syndrome = torch.zeros(2, env.problem(0.01).n_checks)
+    ctx = context(env.problem(0.01))
+    expected = before.edge_log_odds(syndrome, ctx)
+    assert torch.equal(module.stages[0].edge_log_odds(syndrome, ctx), expected)

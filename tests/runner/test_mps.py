@@ -106,11 +106,10 @@ def test_training_and_decoding_use_what_mps_has(example: str, env_name: str) -> 
     env = with_both_halves() if env_name == BOTH else load_env(env_name)
     problem = env.problem(env.spec.noise.p[0])
     data: Any = read_yaml(EXAMPLES[example])
-    if data.get("neural_bp", {}).get("turbo", {}).get("legs"):
-        data["neural_bp"]["turbo"] |= {
-            "legs": 2,
-            "leg_exchanges": 2,
-        }  # more would only repeat the same operations
+    for stage in data.get("stages", [data]):
+        if stage.get("neural_bp", {}).get("turbo", {}).get("legs"):
+            # more would only repeat the same operations
+            stage["neural_bp"]["turbo"] |= {"legs": 2, "leg_exchanges": 2}
     dsl = PredecoderDSL.model_validate(data)
     module = compile_predecoder(dsl, problem)
     for part in module.modules():

@@ -1,0 +1,125 @@
+"""Two verified rounds as the stages of a cascade, and cascades wherever configs go."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from autoqec.decoders.dsl_schema import NeuralBpSpec, PredecoderDSL, canonical_dict
+from autoqec.envs.load import load_env
+from autoqec.runs.mechanisms import from_files, to_files
+from autoqec.search.distance import distance, find_repeat
+from autoqec.search.draft import describe, screen
+from autoqec.search.earlier_rounds import rounds_in
+from autoqec.search.feasibility import Estimate
+from autoqec.search.proposal import BASELINE, Branch, EnvFacts, RoundContext
+from autoqec.search.space import Space
+from autoqec.search.stacking import SHARES, stacks
+
+START = PredecoderDSL(type="neural_bp", output_mode="soft_priors", neural_bp=NeuralBpSpec())
+TRAINING = {"loss": "backend_gap", "epochs": 3, "learning_rate": 3e-3}
+SMALL = {
+    "type": "neural_bp",
+    "output_mode": "soft_priors",
+    "neural_bp": {"iterations": 4},
+    "training": TRAINING,
+}
+LARGE = {
+    "type": "hybrid",
+    "output_mode": "soft_priors",
+    "neural_bp": {"iterations": 8},
+    "gnn": {"layers": 2, "hidden_dim": 8},
+    "head": "mlp_small",
+    "training": {**TRAINING, "epochs": 9},
+}
+WIDER = {**SMALL, "neural_bp": {"iterations": 4, "prior_mix": True}}
+
+
+def row(number: int, config: dict[str, Any], delta: float, flops: int, **more: Any) -> dict[str, Any]:
+    return {
+        "round": number,
+        "status": "ok",
+        "verdict": "VERIFIED",
+        "branch": f"exp/{number}",
+        "fork_from": BASELINE,
+        "fork_from_canonical": BASELINE,
+        "dsl_config": canonical_dict(PredecoderDSL.model_validate(config)),
+        "delta_ler": delta,
+        "delta_ler_ci_low": delta - 0.001,
+        "flops_per_syndrome": flops,
+        "n_params": 100,
+        "checkpoint_sha256": f"{number:064x}",
+        **more,
+    }
+
+
+@pytest.fixture(scope="module")
+def env() -> EnvFacts:
+    found = load_env("surface_d3_depol")
+    return EnvFacts(found.spec, 0.01, "dev", found.problem(0.01))
+
+
+def context(env: EnvFacts, *rows: dict[str, Any]) -> RoundContext:
+    branches = [Branch(BASELINE, (), canonical_dict(START))]
+    branches += [Branch(each["branch"], (each["fork_from"],), each["dsl_config"]) for each in rows]
+    return RoundContext(
+        env=env, seed=0, round=9, rounds_planned=12, history=rows, branches=tuple(branches), memory_gb=8.0
+    )
+
+
+def test_the_cheaper_round_comes_first_and_keeps_its_weights(env: EnvFacts) -> None:
+    known = context(env, row(1, SMALL, 0.01, 100_000), row(2, LARGE, 0.02, 900_000))
+    (found,) = stacks(rounds_in(Space(env), known), known)
+    assert (found.first.number, found.second.number) == (1, 2)
+    assert found.fork_from == "exp/1"  # one is of another type: git would not merge them
+    first, later = found.dsl.stages
+    assert first.neural_bp.iterations == 4
+    assert (first.epochs, found.dsl.training.init_from) == (0, f"{1:064x}")
+    assert found.dsl.training.epochs == 9
+    # propagation is not repeated: of the hybrid the network alone
+    assert (later.type, later.gnn.layers, later.head, later.share) == ("gnn", 2, "mlp_small", SHARES["mwpm"])
+    costs = screen(found.dsl, known)
+    assert isinstance(costs, Estimate)
+    assert costs.flops_per_syndrome < 900_000
+
+
+def test_branches_that_merge_are_both_parents(env: EnvFacts) -> None:
+    start = {**SMALL, "neural_bp": {"iterations": 8}}
+    one = row(1, {**start, "neural_bp": {"iterations": 4}}, 0.01, 100_000)
+    other = row(2, {**start, "neural_bp": {"iterations": 8, "prior_mix": True}}, 0.02, 900_000)
+    known = context(env, one, other)
+    merged = known.branches[0].__class__(BASELINE, (), canonical_dict(PredecoderDSL.model_validate(start)))
+    known = RoundContext(**{**known.__dict__, "branches": (merged, *known.branches[1:])})
+    (found,) = stacks(rounds_in(Space(env), known), known)
+    assert found.fork_from == ["exp/1", "exp/2"]
+    assert found.dsl.stages[1].neural_bp.prior_mix
+
+
+def test_only_verified_rounds_are_stacked(env: EnvFacts) -> None:
+    for change in ({"verdict": "candidate"}, {"flops_per_syndrome": 50_000}, {"delta_ler": 0.005}):
+        known = context(env, row(1, SMALL, 0.01, 100_000), row(2, LARGE, 0.02, 900_000) | change)
+        assert list(stacks(rounds_in(Space(env), known), known)) == []
+
+
+def test_a_cascade_goes_wherever_configs_go(env: EnvFacts) -> None:
+    data = {
+        "type": "cascade",
+        "output_mode": "soft_priors",
+        "stages": [
+            {"type": "neural_bp", "neural_bp": {"iterations": 4}},
+            {"type": "gnn", "gnn": {"layers": 2, "hidden_dim": 8}, "share": 0.02},
+        ],
+        "training": TRAINING,
+    }
+    dsl = PredecoderDSL.model_validate(data)
+    assert from_files(to_files(dsl)) == dsl
+    assert from_files(to_files(dsl, to_files(START))) == dsl
+    assert "neural_bp (4 sum_product iterations) then gnn (2x8 mlp)" in describe(dsl)
+    data["stages"][1]["share"] = 0.04
+    other = PredecoderDSL.model_validate(data)
+    assert 0 < distance(dsl, other) < 0.1
+    assert distance(dsl, START) == 1.0
+    assert Space(env).encode(dsl) is None
+    earlier = [{"round": 3, "status": "ok", "dsl_config": canonical_dict(dsl)}]
+    assert find_repeat(canonical_dict(dsl), earlier) == "the same config as round 3"
