@@ -35,7 +35,8 @@ def calibrations(verification: VerificationState, estimate: Tally | None) -> lis
         found = tally.confidences(p, name)
         if found is not None:
             other = fitted if is_fresh or p != at else None
-            rows.append(calibration_of(p, "estimate" if is_fresh else "test", found, other, level))
+            is_estimate = is_fresh or verification.bundle.kind == "estimate"
+            rows.append(calibration_of(p, "estimate" if is_estimate else "test", found, other, level))
     return rows
 
 

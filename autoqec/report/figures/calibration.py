@@ -171,7 +171,9 @@ def draw(data: FigureTable) -> Any:
                 [row[key] for row in limits], [row["high"] for row in limits], uplims=True, linestyle="none",
                 yerr=[row["high"] * 0.4 for row in limits], color=COLOURS[n % 7], marker="_", markersize=8,
             )  # fmt: skip
-        log_axis(axes, "y", [row["high"] if row["is_limit"] else row["ler"] for row in rows])
+        log_axis(
+            axes, "y", [row["high"] / 2 if row["is_limit"] else row["ler"] for row in rows]
+        )  # room for arrows
         axes.set_ylabel("LER per shot")
     claims: list[Any] = [row["claimed"] for row in data.rows if row["part"] == CLAIMS]
     log_axis(left, "x", claims)
