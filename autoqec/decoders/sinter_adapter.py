@@ -82,11 +82,10 @@ def decoder_for_dem(factory: DecoderFactory, dem: stim.DetectorErrorModel) -> De
     return factory.build(problem)
 
 
-def decoders(*, discard_below: float | None = None) -> dict[str, sinter.Decoder]:
-    """The baseline decoders by their sinter names; one that is not installed, or does not know how sure it is, says so when it
-    is used."""
+def decoders() -> dict[str, sinter.Decoder]:
+    """The baseline decoders by their sinter names; one that is not installed says so when it is used."""
     return {
-        f"autoqec_{choice.name}": SinterDecoder(choice, discard_below=discard_below)
+        f"autoqec_{choice.name}": SinterDecoder(choice)
         for choice in choose(names(), _ORDERS, where="registry")
         if not entry(choice.entry).needs_context
     }

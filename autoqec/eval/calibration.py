@@ -14,6 +14,7 @@ from autoqec.eval.verification_state import VerificationState
 from autoqec.stats.confidence import ConfidenceMap, Kept, after_discarding, fit_map, lowered, reliability
 from autoqec.stats.intervals import wilson
 
+_MOST_SHOTS = 1 << 53
 WILD = 2.0
 """Expected and observed failures that differ by this factor, beyond the interval, are worth a note."""
 
@@ -34,7 +35,8 @@ def calibrations(verification: VerificationState, estimate: Tally | None) -> lis
         found = tally.confidences(p, name)
         if found is not None:
             other = fitted if is_fresh or p != at else None
-            rows.append(calibration_of(p, "estimate" if is_fresh else "test", found, other, level))
+            is_estimate = is_fresh or verification.bundle.kind == "estimate"
+            rows.append(calibration_of(p, "estimate" if is_estimate else "test", found, other, level))
     return rows
 
 
@@ -114,7 +116,7 @@ def remarks(rows: Sequence[Calibration], at: float) -> Iterator[str]:
 
 def follows(row: Calibration, level: float) -> bool:
     """Whether every figure is what the counts give."""
-    if row.shots < 1 or not 0 <= row.failures <= row.shots:
+    if not 1 <= row.shots <= _MOST_SHOTS or not 0 <= row.failures <= row.shots:
         return False
     parts = [(each.shots, each.failures, each.failures_ci) for each in row.bins]
     counts = [(row.shots, row.failures, row.failures_ci), *parts]
@@ -123,11 +125,12 @@ def follows(row: Calibration, level: float) -> bool:
         and sum(failures for _, failures, _ in parts) == row.failures
         and math.isclose(sum(each.expected for each in row.bins), row.expected, rel_tol=1e-6)
         and all(
-            0 <= failures <= shots and _are_close(said, _count(failures, shots, level))
+            0 <= failures <= shots <= row.shots and _are_close(said, _count(failures, shots, level))
             for shots, failures, said in counts
         )
         and all(
-            0 <= each.failures <= min(each.shots, row.failures)
+            0 < each.share < 1
+            and 0 <= each.failures <= min(each.shots, row.failures)
             and 0 < each.shots == row.shots - round(each.share * row.shots)
             and _is_so(each, _kept(_counts(each), row.failures, row.shots, level))
             for each in row.kept

@@ -29,7 +29,7 @@ ABLATION_SIGMAS = 5.0
 ABLATION_FAILURES = 200
 """The ablation takes as many shots as show the gain at five sigma, and the baseline failing 200 times."""
 
-CONFIDENT_SHOTS = 40_000
+CONFIDENT_SHOTS = 100_000
 """Shots of the test, at each p, whose log-odds are computed, too; on the estimate's it is all."""
 
 Sink = Callable[[Any], None]

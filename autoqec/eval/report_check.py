@@ -151,7 +151,7 @@ def _calibration(report: VerifyReport, level: float, at: float) -> Iterator[str]
     found = report.estimate
     for row in report.calibration:
         of = (found.shots, found.both + found.c) if found is not None and row.p == at else None
-        if not follows(row, level) or (of is not None and of != (row.shots, row.failures)):
+        if not follows(row, level) or of not in (None, (row.shots, row.failures)):
             yield f"has a calibration at p = {row.p:g} that does not follow from its counts"
 
 

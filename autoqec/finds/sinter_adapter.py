@@ -24,7 +24,7 @@ from autoqec.layout import in_runs
 VARIABLE = "AUTOQEC_PREDECODERS"
 """Folders of rounds, separated as in PATH; `NAME=FOLDER` gives one a name."""
 DISCARD = "AUTOQEC_DISCARD_BELOW"
-"""Log-odds below which a shot is discarded; without it all are kept."""
+"""Log-odds below which the decoders `..._above_...` discard a shot; without it there are none."""
 
 
 def sinter_decoders(
@@ -35,14 +35,15 @@ def sinter_decoders(
     Args:
         predecoders: folders of rounds, each `FOLDER` or `NAME=FOLDER`. Default: those of the environment variable
             AUTOQEC_PREDECODERS.
-        discard_below: log-odds below which a shot is discarded. Default: the environment variable AUTOQEC_DISCARD_BELOW, or
-            no discards. A decoder that does not know how sure it is says so when it is used.
+        discard_below: log-odds below which a shot is discarded by a second form of every decoder, `NAME_above_2` for 2: sinter adds up
+            what has the same name. Default: the environment variable AUTOQEC_DISCARD_BELOW, or no such forms. A decoder
+            that does not know how sure it is says so when it is used.
     """
     if discard_below is None and (text := os.environ.get(DISCARD)):
         discard_below = _log_odds(text)
     if predecoders is None:
         predecoders = [part for part in os.environ.get(VARIABLE, "").split(os.pathsep) if part]
-    found = sinter_adapter.decoders(discard_below=discard_below)
+    found = sinter_adapter.decoders()
     for given in predecoders:
         name, _, folder = str(given).rpartition("=")
         if not in_runs(folder, Path.cwd()).exists():
@@ -53,7 +54,12 @@ def sinter_decoders(
             raise InputError(
                 f"two decoders are called {key}", where=VARIABLE, hint="name one of them: NAME=FOLDER"
             )
-        found[key] = SinterDecoder(factory, discard_below=discard_below)
+        found[key] = SinterDecoder(factory)
+    if discard_below is not None:
+        found |= {
+            f"{key}_above_{discard_below:g}": SinterDecoder(one.factory, discard_below=discard_below)
+            for key, one in found.items()
+        }
     return found
 
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from autoqec.eval.calibration import calibration_of
 from autoqec.eval.paired_row import paired_figures, paired_row
 from autoqec.eval.report_check import FALSE_ALARM, disagreements
+from autoqec.eval.report_check import _calibration as calibration_contradictions
 from autoqec.eval.report_check import _estimate as estimate_contradictions
 from autoqec.eval.schema import Against, BaselineRow, CostCensus, Estimate, VerifyReport
+from autoqec.eval.tally import Confidences
 from autoqec.stats.sequential import confirm, confirmation_alpha
 from autoqec.stats.table import PairedTable
 
@@ -61,6 +64,23 @@ def test_honest_claims_contradict_fresh_shots_less_than_once_in_a_thousand(b: fl
             alarms += bool(disagreements(_report(found.table), _report(fresh), comparisons=3))
     assert claims > 300
     assert alarms <= max(1, 3 * FALSE_ALARM * claims)
+
+
+def test_a_calibration_of_other_shots_than_the_estimates_is_told() -> None:
+    table = PairedTable(10_000, 310, 190, 510)
+    figures = paired_figures(table, p=P, baseline="pymatching", level=LEVEL)
+    estimate = Estimate(
+        **figures.model_dump(), bundle="e", interval_level=LEVEL, strongest="pymatching", delta_vs_strongest=None,
+        delta_vs_strongest_ci=None, shots_of_strongest=10_000,
+    )  # fmt: skip
+    log_odds = np.linspace(0.0, 8.0, 10_000)
+    for failures, contradictions in ((700, 0), (699, 1)):
+        row = calibration_of(P, "estimate", Confidences(log_odds, np.arange(10_000) < failures), None, LEVEL)
+        report = _report(table, estimate=estimate, calibration=[row])
+        assert len(list(calibration_contradictions(report, LEVEL, P))) == contradictions
+    huge = row.model_copy(update={"shots": 10**400, "failures": 10**399})
+    report = _report(table, estimate=estimate, calibration=[huge])
+    assert len(list(calibration_contradictions(report, LEVEL, P))) == 1
 
 
 def test_what_is_inflated_is_told() -> None:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from finds.conftest import Maker
 
@@ -52,6 +53,27 @@ def test_a_find_of_another_circuit_ends_sinter_with_our_words(find: Maker, tmp_p
     assert done.returncode != 0
     assert "another problem" in done.stderr
     assert "TypeError" not in done.stderr
+
+
+def test_discarding_forms_have_names_of_their_own(find: Maker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sinter adds up what has the same name, so a threshold is part of it."""
+    monkeypatch.setenv("AUTOQEC_DISCARD_BELOW", "2.50")
+    found = autoqec.sinter_decoders([f"mine={find('weights')}"])
+    assert {"autoqec_mine", "autoqec_mine_above_2.5", "autoqec_pymatching_above_2.5"} <= set(found)
+    circuit = autoqec.load_env("surface_d3_depol").circuit(0.01)
+    dem = circuit.detector_error_model(decompose_errors=True)
+    shots = circuit.compile_detector_sampler(seed=5).sample(500, bit_packed=True)
+    kept, discarding = (
+        found[name]
+        .compile_decoder_for_dem(dem=dem)
+        .decode_shots_bit_packed(bit_packed_detection_event_data=shots)
+        for name in ("autoqec_mine", "autoqec_mine_above_2.5")
+    )
+    assert np.array_equal(discarding[:, :-1], kept)
+    assert 0 < discarding[:, -1].sum() < 250
+    monkeypatch.setenv("AUTOQEC_DISCARD_BELOW", "sure")
+    with pytest.raises(InputError, match="'sure' is not a number"):
+        autoqec.sinter_decoders([])
 
 
 def test_two_of_one_name_and_missing_folders_are_refused(find: Maker, tmp_path: Path) -> None:

@@ -41,6 +41,8 @@ COLUMNS = {
 CLAIMS, KEPT = "by what it claims", "after discarding"
 _MOST_ROUNDS = 5
 _LEVEL = 0.95
+_LEAST = 1e-9
+"""Of a claimed probability: less is drawn as this."""
 _SEED = 0xCA1
 """Of shots that neither training, validation nor verification uses: those have seeds of 64 bits from their labels."""
 
@@ -121,7 +123,7 @@ def _rows(about: Row, found: Calibration, level: float) -> Iterator[Row]:
             "log_odds_to": each.high,
             "expected": each.expected,
             "mapped": each.mapped,
-            "claimed": each.expected / each.shots,
+            "claimed": max(each.expected / each.shots, _LEAST),
             **_rate(each.failures, each.shots, level),
         }
     yield {
@@ -169,7 +171,9 @@ def draw(data: FigureTable) -> Any:
                 [row[key] for row in limits], [row["high"] for row in limits], uplims=True, linestyle="none",
                 yerr=[row["high"] * 0.4 for row in limits], color=COLOURS[n % 7], marker="_", markersize=8,
             )  # fmt: skip
-        log_axis(axes, "y", [row["high"] if row["is_limit"] else row["ler"] for row in rows])
+        log_axis(
+            axes, "y", [row["high"] / 2 if row["is_limit"] else row["ler"] for row in rows]
+        )  # room for arrows
         axes.set_ylabel("LER per shot")
     claims: list[Any] = [row["claimed"] for row in data.rows if row["part"] == CLAIMS]
     log_axis(left, "x", claims)
