@@ -24,7 +24,8 @@ from autoqec.decoders.dsl_schema import PredecoderDSL
 from autoqec.envs.load import load_env
 from autoqec.envs.packing import unpack
 from autoqec.eval.tasks import Baseline, Candidate, Where
-from autoqec.eval.verifier_worker import ModelSpec, VerifierWorker, WorkerSetup
+from autoqec.eval.verifier_worker import VerifierWorker
+from autoqec.eval.worker_setup import ModelSpec, WorkerSetup
 from autoqec.sandbox.installed import installed_root
 from autoqec.sandbox.tiers import strongest
 from autoqec.sandbox.worker import BATCH

@@ -244,15 +244,13 @@ class PredecoderDSL(_Blocks):
             raise ValueError("type 'cascade' needs output_mode 'soft_priors': its gates look at weights")
         if self.head != "linear":
             raise ValueError("head belongs to a stage of the cascade: move it there")
-        shares = [stage.share for stage in self.stages]
-        said = [share is not None for share in shares]
-        if self.mean_flops is not None and any(said):
+        later = [stage.share for stage in self.stages[1:] if stage.share is not None]
+        if self.stages[0].share is not None:
+            raise ValueError("the first stage has no share: all shots reach it")
+        if self.mean_flops is not None and later:
             raise ValueError("mean_flops and share say the same thing: keep one of them")
-        if self.mean_flops is None and (said[0] or not all(said[1:])):
-            raise ValueError(
-                "say how many shots go on: mean_flops, or a share for every stage but the first, e.g. 0.02"
-            )
-        later = [share for share in shares[1:] if share is not None]
+        if self.mean_flops is None and len(later) < len(self.stages) - 1:
+            raise ValueError("say how many shots go on: mean_flops, or a share for every stage but the first")
         if sorted(later, reverse=True) != later:
             raise ValueError(f"shares {later} must not rise: a shot reaches a stage by way of those before")
         if any(part.custom_functions for part in self.parts):
@@ -264,19 +262,13 @@ class PredecoderDSL(_Blocks):
         """Every stage as a config of its own; the config itself where it is no cascade."""
         if self.stages is None:
             return (self,)
-        return tuple(
-            PredecoderDSL(
-                type=stage.type,
-                output_mode=self.output_mode,
-                gnn=stage.gnn,
-                neural_bp=stage.neural_bp,
-                head=stage.head,
-                training=self.training
-                if stage.epochs is None
-                else self.training.model_copy(update={"epochs": stage.epochs}),
-            )
-            for stage in self.stages
-        )
+        return tuple(self._part(stage) for stage in self.stages)
+
+    def _part(self, stage: StageSpec) -> PredecoderDSL:
+        epochs = self.training.epochs if stage.epochs is None else stage.epochs
+        training = self.training.model_copy(update={"epochs": epochs})
+        blocks = {name: getattr(stage, name) for name in ("type", "gnn", "neural_bp", "head")}
+        return PredecoderDSL(output_mode=self.output_mode, training=training, **blocks)
 
     @property
     def confidence(self) -> float:

@@ -14,7 +14,7 @@ from autoqec.decoders.gates import Gates
 from autoqec.eval.metering import REFERENCE
 from autoqec.eval.model_code import installed
 from autoqec.eval.subject import Subject
-from autoqec.eval.verifier_worker import ModelSpec
+from autoqec.eval.worker_setup import ModelSpec
 
 State = Mapping[str, npt.NDArray[Any]]
 

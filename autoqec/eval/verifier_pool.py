@@ -15,8 +15,9 @@ from typing import Any, Self
 
 from autoqec.errors import AutoQECError
 from autoqec.eval.kernel_store import trusted_environment
-from autoqec.eval.verifier_worker import NO_SETUP, Task, WorkerSetup
+from autoqec.eval.verifier_worker import Task
 from autoqec.eval.worker_results import decode, result_type
+from autoqec.eval.worker_setup import NO_SETUP, WorkerSetup
 from autoqec.io.child_env import ONE_THREAD
 from autoqec.io.cores import available_cores
 from autoqec.io.scratch import scratch_folder

@@ -10,9 +10,8 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Protocol
@@ -27,12 +26,13 @@ from autoqec.decoders.gates import I64, ONE_STAGE, THRESHOLDS, Gates
 from autoqec.decoders.protocol import Decoder
 from autoqec.envs.environment import Environment
 from autoqec.envs.packing import pack, width
-from autoqec.envs.problem import U8, DecodingProblem
+from autoqec.envs.problem import U8
 from autoqec.envs.schema import EnvSpec
 from autoqec.errors import AutoQECError, UnavailableError
 from autoqec.eval.metering import HiddenWork, Meter, reference_of
 from autoqec.eval.staged_answers import Answers, log_odds_of, of_all_stages, predicted, through_gates
 from autoqec.eval.worker_results import encode, encode_error
+from autoqec.eval.worker_setup import NO_SETUP, WorkerSetup
 from autoqec.sandbox.confined import Refused, WorkerDied
 from autoqec.sandbox.installed import installed_root
 from autoqec.sandbox.screening import INVALID, screen
@@ -45,34 +45,6 @@ SLICE = 1024
 
 QUESTION_S = 120.0
 """A model may take this long for one question, or a thirtieth of all its time where that is more."""
-
-
-@dataclass(frozen=True, eq=False)
-class ModelSpec:
-    """A model for a worker to hold: a config with weights (or None for fresh ones), and whose code makes it. thresholds: of a cascade
-    with fresh weights, in place of those that it would start with."""
-
-    dsl: Mapping[str, Any]
-    state: Mapping[str, npt.NDArray[Any]] | None
-    output_mode: str
-    code: Path
-    seed: int = 0
-    thresholds: tuple[float, ...] = ()
-
-
-@dataclass(frozen=True, eq=False)
-class WorkerSetup:
-    """What all workers of a verification share. problems and models by name."""
-
-    problems: Mapping[str, DecodingProblem]
-    models: Mapping[str, ModelSpec]
-    backend: str
-    tier: str
-    lifetime_s: float
-
-
-NO_SETUP = WorkerSetup({}, {}, "", "none", 0.0)
-"""For tasks that ask for neither problem nor model."""
 
 
 class Task(Protocol):

@@ -38,7 +38,7 @@ from autoqec.eval.tally import Tally
 from autoqec.eval.tasks import ReferenceP
 from autoqec.eval.verification_state import VerificationState
 from autoqec.eval.verifier_pool import VerifierPool
-from autoqec.eval.verifier_worker import WorkerSetup
+from autoqec.eval.worker_setup import WorkerSetup
 from autoqec.io.hashing import sha256_bytes
 from autoqec.layout import RoundDir, VerifierDir
 from autoqec.sandbox.tiers import strongest

@@ -16,6 +16,7 @@ from typing import Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from autoqec.decoders.transfer_report import TransferReport
+from autoqec.runner.cascade_schema import CascadeFigures
 from autoqec.stats.target import Target
 
 ComposeMode = Literal["pure", "with_edit"]
@@ -183,28 +184,6 @@ class RunnerConfig(BaseModel):
         check_parents(self.fork_from, self.compose_mode)
         _check_fork_names(self.fork_from, self.fork_from_canonical, self.fork_from_ordered)
         return self
-
-
-class StageShares(BaseModel):
-    """shares: of the shots at this p that each stage is asked about."""
-
-    model_config = ConfigDict(extra="ignore", allow_inf_nan=False)
-
-    p: float
-    shots: int
-    shares: list[float]
-    flops_per_syndrome: int
-
-
-class CascadeFigures(BaseModel):
-    """stage_flops: for a shot that reaches the stage. worst_flops: for one that reaches all."""
-
-    model_config = ConfigDict(extra="ignore", allow_inf_nan=False)
-
-    stage_flops: list[int]
-    worst_flops: int
-    thresholds: list[float]
-    per_p: list[StageShares]
 
 
 class RoundMetrics(BaseModel):

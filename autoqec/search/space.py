@@ -9,7 +9,7 @@ memories, heads and mixtures all start where they have no effect, so that only i
 
 Where an environment shows a predecoder both halves of the syndrome, `turbo` says whether they are used.
 
-A checkpoint to start from (`training.init_from`) is none of the parameters: which ones there are depends on the rounds so far, and
+A cascade is no point of the space: it is stacked of two rounds (`stacking`). A checkpoint to start from (`training.init_from`) is none of the parameters: which ones there are depends on the rounds so far, and
 points begin at the default.
 """
 

@@ -37,7 +37,8 @@ from autoqec.eval.guards.more_rounds import longer
 from autoqec.eval.metering import REFERENCE
 from autoqec.eval.tally import Tally
 from autoqec.eval.tasks import Candidate, Scored, Where
-from autoqec.eval.verifier_worker import SLICE, ModelSpec, VerifierWorker, WorkerSetup
+from autoqec.eval.verifier_worker import SLICE, VerifierWorker
+from autoqec.eval.worker_setup import ModelSpec, WorkerSetup
 from autoqec.sandbox.kernel_cache import installed_root
 from autoqec.sandbox.tiers import strongest
 from tests.decoders.both_halves import with_both_halves

@@ -16,7 +16,8 @@ from autoqec.envs.problem import U8
 from autoqec.eval.kernel_store import KernelStore
 from autoqec.eval.tasks import Baseline, Candidate, Where
 from autoqec.eval.verifier_pool import VerifierPool
-from autoqec.eval.verifier_worker import SLICE, ModelSpec, VerifierWorker, WorkerSetup
+from autoqec.eval.verifier_worker import SLICE, VerifierWorker
+from autoqec.eval.worker_setup import ModelSpec, WorkerSetup
 from autoqec.sandbox.tiers import strongest
 
 P = 0.01

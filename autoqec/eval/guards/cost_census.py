@@ -26,15 +26,15 @@ import numpy as np
 from autoqec.errors import AutoQECError
 from autoqec.eval.ablations import has_twin
 from autoqec.eval.guards import Guard
-from autoqec.eval.guards.stage_census import (
+from autoqec.eval.metering import Metered, explained_s, summed
+from autoqec.eval.schema import CostCensus, GuardResult
+from autoqec.eval.stage_census import (
     LOOKED_THROUGH,
     StageCount,
     at_reference,
     cascade_cost,
     count_stages,
 )
-from autoqec.eval.metering import Metered, explained_s, summed
-from autoqec.eval.schema import CostCensus, GuardResult
 from autoqec.eval.verification_state import VerificationState
 from autoqec.eval.verifier_worker import VerifierWorker, timed
 from autoqec.sandbox.worker import BATCH

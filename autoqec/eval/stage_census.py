@@ -30,7 +30,6 @@ class StageCount(NamedTuple):
     flops: tuple[int, ...] = ()
     spread: tuple[float, ...] = ()
     per_call: tuple[int, ...] = ()
-    largest: tuple[int, ...] = ()
     decoder_us: tuple[float, ...] = ()
 
 
@@ -45,7 +44,7 @@ def count_stages(
     for stage in range(held.gates.stages):
         some = slice(0, COUNTED)
         before = None if earlier is None else earlier[some]
-        found.append(worker.flops(held, rows[some], stage=stage, earlier=before, alone=4))
+        found.append(worker.flops(held, rows[some], stage=stage, earlier=before))
         if stage + 1 == held.gates.stages:
             break
         raw = worker.answers(held, rows, stage=stage, earlier=earlier)
@@ -65,7 +64,6 @@ def count_stages(
         tuple(each.mean for each in found),
         tuple(each.spread for each in found),
         tuple(each.per_call for each in found),
-        tuple(each.largest for each in found),
         tuple(float(1e6 * np.percentile(spent, q)) for q in (50, 99, 99.9)),
     )
 
