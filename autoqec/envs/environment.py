@@ -15,7 +15,7 @@ from autoqec import layout
 from autoqec.envs import cache, detectors
 from autoqec.envs.build import check_observables, problem_from_circuit, problem_from_dem
 from autoqec.envs.halves import with_context, with_rates
-from autoqec.envs.noise.leakage import LeakageSampler, twirled
+from autoqec.envs.noise.leakage import SAMPLER_VERSION, LeakageSampler, twirled
 from autoqec.envs.packing import unpack
 from autoqec.envs.problem import F64, DecodingProblem, flip_rates
 from autoqec.envs.sampling import CircuitSampler, DemSampler, Sampler, Shots
@@ -120,7 +120,7 @@ class Environment:
         """Names what is sampled at p, for seed derivation: a hash of the circuit (or model) and its process."""
         content: dict[str, Any] = {"model": str(self._model(p, physical=True))}
         if self.spec.noise.type == "leakage":
-            content["leakage"] = self._leakage.model_dump()
+            content["leakage"] = {**self._leakage.model_dump(), "sampler": SAMPLER_VERSION}
         return sha256_json(content)
 
     @cached_property
