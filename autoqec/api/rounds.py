@@ -51,6 +51,9 @@ def train(
     profile: Literal["dev", "prod"] | None = None,
     seed: int = 0,
     init_from: str | Path | Round | None = None,
+    train_shots: str | Path | None = None,
+    train_observables: str | Path | None = None,
+    train_shots_format: str | None = None,
     wall_clock_s: float = 1800.0,
     memory_gb: float | None = None,
     torch_compile: bool = False,
@@ -68,6 +71,9 @@ def train(
         seed: of weights and shots.
         init_from: the round whose checkpoint is the start: its folder, its checkpoint.pt, or what `train` returned. What fits is taken
             over; `metrics.init_from` says what did.
+        train_shots: file of recorded shots to train on instead of sampled ones, in a format of Stim; each shot ends with its observables,
+            unless train_observables is the file of those. The last fifth does not train: it chooses among training states.
+        train_shots_format: of both files, as in Stim. Default: by the ending of their names.
         wall_clock_s: seconds until the round is stopped.
         memory_gb: maximum memory of a training batch. Default: what is free.
         torch_compile: train with a compiled graph network.
@@ -100,6 +106,9 @@ def train(
         "round_dir": str(Path(round_dir).resolve()),
         "env_yaml_path": None if env.file is None else str(env.file),
         "init_from": _start(init_from),
+        "train_shots": None if train_shots is None else str(Path(train_shots).resolve()),
+        "train_observables": None if train_observables is None else str(Path(train_observables).resolve()),
+        "train_shots_format": train_shots_format,
         "fork_from_canonical": None if fork is None else canonical_fork(fork),
         "fork_from_ordered": fork if isinstance(fork, list) else None,
     }

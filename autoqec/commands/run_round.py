@@ -12,6 +12,7 @@ from autoqec.commands.invocation import normalised_argv, parents_of
 from autoqec.commands.named import ConfigPath, RunPath
 from autoqec.commands.options import AnyPath, Count, Number, OutFolder, Seconds
 from autoqec.commands.output import print_result, print_table, print_warnings
+from autoqec.envs.shot_files import FORMATS
 
 
 @click.command()
@@ -44,6 +45,19 @@ from autoqec.commands.output import print_result, print_table, print_warnings
     "--init-from",
     type=RunPath(),
     help="Start from the checkpoint of this round (folder, or checkpoint.pt): what fits is taken over, and the round says what.",
+)
+@click.option(
+    "--train-shots",
+    type=AnyPath(),
+    help="Train on these recorded shots, in a format of Stim; each ends with its observables.",
+)
+@click.option(
+    "--train-observables",
+    type=AnyPath(),
+    help="The observables of --train-shots, if they have a file of their own.",
+)
+@click.option(
+    "--train-shots-format", type=click.Choice(FORMATS), help="Of both. Default: by the ending of the name."
 )
 @click.option(
     "--code-cwd",
@@ -86,7 +100,10 @@ def command(
         "env_yaml": env_yaml if env_yaml in builtin_names() else env.file,
         "fork_from": fork,
         "code_cwd": code_cwd,
-        "init_from": None if options["init_from"] is None else options["init_from"].resolve(),
+        **{
+            name: None if options[name] is None else options[name].resolve()
+            for name in ("init_from", "train_shots", "train_observables")
+        },
     }
     found = train(
         env,
@@ -98,6 +115,9 @@ def command(
         memory_gb=options["memory_gb"],
         torch_compile=options["torch_compile"],
         init_from=words["init_from"],
+        train_shots=words["train_shots"],
+        train_observables=words["train_observables"],
+        train_shots_format=options["train_shots_format"],
         show_progress=sys.stderr.isatty(),
         check=False,
         code_cwd=None if code_cwd is None else str(code_cwd),

@@ -33,13 +33,15 @@ def _run(job: dict[str, Any]) -> RoundMetrics:
     # Imported here, so that a library that is missing is a failure of the round like any other.
     from autoqec.envs.environment import Environment
     from autoqec.envs.schema import EnvSpec
+    from autoqec.runner import recorded
     from autoqec.runner.execute import Round
     from autoqec.runner.safety import Safety
 
     env = Environment(EnvSpec.model_validate(job["spec"]), root=Path(job["root"]), origin=job["origin"])
     config = RunnerConfig.model_validate(job["config"])
     progress = _bar() if job["progress"] and sys.stderr.isatty() else None
-    return Round(config, env, Safety(**job["safety"]), progress=progress).run()
+    shots = recorded.taken(Path(job["train_shots"])) if "train_shots" in job else None
+    return Round(config, env, Safety(**job["safety"]), progress=progress, recorded=shots).run()
 
 
 def _end_with_caller() -> None:

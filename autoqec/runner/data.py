@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import scipy.sparse as sp
@@ -62,9 +62,23 @@ class Batch:
         return Batch(syndrome, observables, faults, which, priors, joint)
 
 
+class ShotSource(Protocol):
+    """Where training shots come from."""
+
+    def sample(self, size: int, seed: int) -> Batch:
+        """`size` shots, a function of (size, seed) on one machine."""
+        ...
+
+
 def sampling_device(training: torch.device) -> torch.device:
     """The training device, but for Apple's MPS: it has neither Poisson draws nor doubles, and takes work from one thread."""
     return torch.device("cpu") if training.type == "mps" else training
+
+
+def cuts_of(shares: Sequence[float]) -> list[float]:
+    """Where a batch is cut so that each part has its share: from 0 to 1."""
+    parts = np.asarray(shares)
+    return [0.0, *np.cumsum(parts / parts.sum()).tolist()]
 
 
 def _differ(a: sp.csc_array[Any], b: sp.csc_array[Any]) -> bool:
@@ -94,8 +108,7 @@ class FaultSampler:
                     hint="use a sweep on which the noise model keeps its structure",
                 )
         self._device = torch.device(device)
-        parts = np.ones(len(problems)) if shares is None else np.asarray(shares)
-        self._cuts = np.concatenate([[0.0], np.cumsum(parts / parts.sum())])
+        self._cuts = cuts_of([1.0] * len(problems) if shares is None else shares)
         self._n_checks, self._n_faults, self._n_observables = (
             first.n_checks,
             first.n_faults,

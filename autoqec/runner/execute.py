@@ -29,7 +29,8 @@ from autoqec.errors import InputError
 from autoqec.io.hashing import sha256_bytes
 from autoqec.io.validate import validate_model
 from autoqec.layout import RoundDir
-from autoqec.runner.data import FaultSampler, sampling_device
+from autoqec.runner.data import ShotSource, sampling_device
+from autoqec.runner.devices import device_memory_gb, pick_device
 from autoqec.runner.failure_kinds import RoundFailed, failing_as
 from autoqec.runner.failures import FailureObjective, Unsettled, few_numbers
 from autoqec.runner.gap import make_pairs
@@ -37,37 +38,18 @@ from autoqec.runner.hard_shots import HardShots
 from autoqec.runner.losses import MARGINAL_LOSSES
 from autoqec.runner.objective import GapObjective, MarginalObjective, Objective
 from autoqec.runner.profiles import PROFILES, Profile
+from autoqec.runner.recorded import Recorded
 from autoqec.runner.safety import Safety, estimated_memory_gb, free_memory_gb
-from autoqec.runner.schema import Failure, RoundMetrics, RunnerConfig, TrainingStop
+from autoqec.runner.schema import Failure, RoundMetrics, RunnerConfig
+from autoqec.runner.shot_sources import make_source, trained_on
 from autoqec.runner.train import Schedule, TrainingReport, train
+from autoqec.runner.training_note import TRAINED_ON, note
 from autoqec.runner.validation import Validation
 from autoqec.sandbox.installed import installed_root
 
 Progress = Callable[[int, int, float], None]
 
 REFERENCE_SHARE = 0.7
-
-_STOPPED: dict[TrainingStop, str] = {
-    "all_steps": "all steps done",
-    "time_budget": "time budget of {seconds:g} s used up after {steps} steps",
-    "patience": "{patience} evaluations in a row were worse than the best",
-    "no_epochs": "epochs: 0",
-}
-
-
-def pick_device() -> torch.device:
-    """CUDA, else Apple's MPS, else the CPU."""
-    if torch.cuda.is_available():
-        return torch.device("cuda")
-    return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
-
-
-def _device_memory_gb(device: torch.device) -> float:
-    """The maximum that training held there; MPS keeps no record and reports what it holds now."""
-    held = {"cuda": torch.cuda.max_memory_allocated, "mps": torch.mps.driver_allocated_memory}.get(
-        device.type
-    )
-    return held() / 2**30 if held is not None else 0.0
 
 
 class Round:
@@ -81,12 +63,14 @@ class Round:
         *,
         progress: Progress | None = None,
         workers: int | None = None,
+        recorded: Recorded | None = None,
     ) -> None:
         self.config, self.env, self.safety = config, env, safety
         self.files = RoundDir(config.round_dir)
         self.profile: Profile = PROFILES[config.training_profile]
         self._progress = progress
         self._workers = workers
+        self._recorded = recorded
         self._earlier_labels = (0, -1)
         self._facts: dict[str, Any] = {"train_seed": config.seed, "training_profile": config.training_profile}
 
@@ -154,13 +138,15 @@ class Round:
         others = REFERENCE_SHARE if len(sweep) == 1 else (1 - REFERENCE_SHARE) / (len(sweep) - 1)
         at = self._facts["reference_p"]
         shares = [REFERENCE_SHARE if p == at else others for p in sweep]
-        sampler = FaultSampler(problems, sampling_device(device), shares=shares)
         settings = dsl.training
         per_epoch = max(1, self.profile.train_shots(self.env.spec.eval_protocol) // settings.batch_size)
         steps = per_epoch * settings.epochs
         self._facts["training_steps_planned"] = steps
         start = time.monotonic()
-        objective = self._objective(dsl, module, sampler, steps * settings.batch_size) if steps else None
+        objective = None
+        if steps:
+            source = self._source(settings.loss in MARGINAL_LOSSES, problems, sampling_device(device), shares)
+            objective = self._objective(dsl, module, source, steps * settings.batch_size)
         schedule = Schedule(
             steps=steps,
             per_epoch=per_epoch,
@@ -189,25 +175,12 @@ class Round:
             "train_loss_mean_last_epoch": report.mean_of_last(per_epoch),
             "train_batches_total": report.steps,
             "training_log_path": str(self.files.train_log.resolve()),
-            "vram_peak_gb": _device_memory_gb(device),
+            "vram_peak_gb": device_memory_gb(device),
             "training_stopped": report.stopped,
             "training_kept_step": report.kept_step if report.steps else None,
-            "training_note": self._note(report, schedule),
+            "training_note": note(report, schedule, self._facts.get("trained_on")),
         }
         return report
-
-    @staticmethod
-    def _note(report: TrainingReport, schedule: Schedule) -> str:
-        """How training ended, for people."""
-        stopped = _STOPPED[report.stopped].format(
-            seconds=schedule.seconds, steps=report.steps, patience=schedule.patience
-        )
-        if report.untrained_score is None:
-            return stopped
-        return (
-            f"{stopped}; kept step {report.kept_step} of {report.steps} "
-            f"({report.kept_score:g} failures on the selection shots, untrained {report.untrained_score:g})"
-        )
 
     def _seeds(self, index: int) -> int:
         """Draw `index` of training: labels cycle through the train range, and every cycle and seed is a stream of its own."""
@@ -216,8 +189,27 @@ class Round:
         stream = f"{self.env.content_hash}/seed{self.config.seed}/cycle{cycle}"
         return derive_seed("train", stream, low + offset)
 
+    def _source(
+        self,
+        needs_faults: bool,
+        problems: list[DecodingProblem],
+        device: torch.device,
+        shares: list[float],
+    ) -> ShotSource:
+        at, recorded = self._facts["reference_p"], self._recorded
+        kind = trained_on(self.env, at, needs_faults=needs_faults, is_recorded=recorded is not None)
+        self._facts["trained_on"] = kind
+        print(f"training on {TRAINED_ON[kind]}", flush=True)
+        training = None if recorded is None else recorded.split(self._selecting)[0]
+        return make_source(kind, self.env, problems, device, shares=shares, recorded=training, at=at)
+
+    @property
+    def _selecting(self) -> int:
+        """How many shots choose among training states, at most."""
+        return self.profile.selection_shots(self.env.spec.eval_protocol)
+
     def _objective(
-        self, dsl: PredecoderDSL, module: ProblemPredecoder, sampler: FaultSampler, draws: int
+        self, dsl: PredecoderDSL, module: ProblemPredecoder, sampler: ShotSource, draws: int
     ) -> Objective:
         """draws: shots that all steps take together."""
         through_backend = {"backend_gap": self._gap, "failures": self._failures}
@@ -226,7 +218,7 @@ class Round:
             return through_backend[settings.loss](settings.batch_size, module, sampler, draws)
         return MarginalObjective(sampler, self._seeds, settings.batch_size, MARGINAL_LOSSES[settings.loss])
 
-    def _gap(self, batch: int, _: ProblemPredecoder, sampler: FaultSampler, draws: int) -> Objective:
+    def _gap(self, batch: int, _: ProblemPredecoder, sampler: ShotSource, draws: int) -> Objective:
         problem = self.env.problem(self._facts["reference_p"])
         pairs = make_pairs(problem, self.env.spec.classical_backend, None)
         size = min(self.profile.hard_shots, draws)
@@ -234,7 +226,7 @@ class Round:
             HardShots(sampler, self._seeds, pairs.is_hard, size=size, draw=4 * batch), batch, pairs
         )
 
-    def _failures(self, batch: int, module: ProblemPredecoder, _: FaultSampler, draws: int) -> Objective:
+    def _failures(self, batch: int, module: ProblemPredecoder, _: ShotSource, draws: int) -> Objective:
         """On shots at the reference p alone, where failures are judged."""
         few_numbers(module)
         device = module.prior.device
@@ -245,7 +237,7 @@ class Round:
             return PredecoderPipeline(searched, backend, device=device, threads=None).decode(detectors)
 
         shots = HardShots(
-            FaultSampler([problem], sampling_device(device), shares=[1.0]),
+            self._source(False, [problem], sampling_device(device), [1.0]),
             self._seeds,
             Unsettled(module, decode, self._seeds(2_000_000)),
             size=min(self.profile.hard_shots, draws, 8 * batch),
@@ -256,13 +248,17 @@ class Round:
         return FailureObjective(shots, batch, decode, self._seeds)
 
     def _selection(self, device: torch.device) -> Callable[[ProblemPredecoder], float]:
-        """Failures at the reference p on circuit shots of the val labels, apart from those of the final validation."""
+        """Failures at the reference p on circuit shots of the val labels, apart from those of the final validation, or on
+        recorded shots that do not train."""
         p = self._facts["reference_p"]
         problem = self.env.problem(p)
         backend = make_backend(problem, self.env.spec.classical_backend)
-        low, _ = self.env.spec.noise.seed_policy.val
-        seed = derive_seed("val-select", self.env.stream(p), low)
-        shots = self.env.sampler(p).sample(self.profile.selection_shots(self.env.spec.eval_protocol), seed)
+        if self._recorded is not None:
+            _, shots = self._recorded.split(self._selecting)
+        else:
+            low, _ = self.env.spec.noise.seed_policy.val
+            seed = derive_seed("val-select", self.env.stream(p), low)
+            shots = self.env.sampler(p).sample(self._selecting, seed)
 
         def failures(module: ProblemPredecoder) -> float:
             pipeline = PredecoderPipeline(module, backend, device=device, threads=None)
@@ -278,7 +274,8 @@ class Round:
             env_name=self.env.spec.name,
             env_hash=self.env.content_hash,
             seed=self.config.seed,
-            train_labels=(low, high) if report.steps else self._earlier_labels,
+            train_labels=(low, high) if report.steps and self._recorded is None else self._earlier_labels,
+            train_shots=None if self._recorded is None else self._recorded.sha256,
             versions={
                 "autoqec": __version__,
                 "torch": torch.__version__,

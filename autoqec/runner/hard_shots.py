@@ -19,7 +19,7 @@ from torch import Tensor
 from autoqec.envs.packing import pack
 from autoqec.envs.problem import U8
 from autoqec.errors import InputError
-from autoqec.runner.data import Batch, FaultSampler
+from autoqec.runner.data import Batch, ShotSource
 
 _FILL = 32_768  # shots looked through at a time to fill the buffer
 _FILL_DRAWS = 400  # at most so many draws fill it; later draws replace
@@ -40,7 +40,7 @@ class HardShots:
 
     def __init__(
         self,
-        sampler: FaultSampler,
+        sampler: ShotSource,
         seeds: Seeds,
         is_hard: IsHard,
         *,

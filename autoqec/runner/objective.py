@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from autoqec.decoders.modules.predecoders import ProblemPredecoder
-from autoqec.runner.data import FaultSampler
+from autoqec.runner.data import ShotSource
 from autoqec.runner.gap import Pairs
 from autoqec.runner.hard_shots import HardShots, Seeds, packed
 from autoqec.runner.losses import Loss
@@ -38,7 +38,7 @@ class Objective(Protocol):
 class MarginalObjective:
     """A loss on marginals: of the matching edges where the backend is given those, else of the faults."""
 
-    def __init__(self, sampler: FaultSampler, seeds: Seeds, batch: int, loss: Loss) -> None:
+    def __init__(self, sampler: ShotSource, seeds: Seeds, batch: int, loss: Loss) -> None:
         self._sampler, self._seeds, self._batch, self._loss = sampler, seeds, batch, loss
 
     def prepare(self, step: int) -> None:

@@ -31,6 +31,7 @@ RoundStatus = Literal[
 RECONCILED: tuple[RoundStatus, ...] = ("orphaned_branch", "branch_manually_deleted")
 """Statuses of the rows that reconciliation makes up; only they may have a reconcile_id."""
 
+TrainedOn = Literal["model", "process", "recorded"]
 TrainingStop = Literal["all_steps", "time_budget", "patience", "no_epochs"]
 FailureKind = Literal[
     "config_invalid",
@@ -172,6 +173,10 @@ class RunnerConfig(BaseModel):
     # additions: train with torch.compile; the round or checkpoint.pt to start from
     torch_compile: bool = False
     init_from: str | None = None
+    # additions: recorded shots to train on, their observables if those have a file of their own, and the format of both
+    train_shots: str | None = None
+    train_observables: str | None = None
+    train_shots_format: Literal["01", "b8", "r8", "hits", "dets", "ptb64"] | None = None
 
     @model_validator(mode="after")
     def _worktree_fields_agree(self) -> Self:
@@ -253,6 +258,10 @@ class RoundMetrics(BaseModel):
     # additions: what was taken from the checkpoint that the round started from, and the hash by which others start from this one's
     init_from: TransferReport | None = None
     checkpoint_sha256: str | None = None
+    # additions: where training shots came from; of recorded ones, their hash and their number
+    trained_on: TrainedOn | None = None
+    train_shots_sha256: str | None = None
+    train_shots_recorded: int | None = Field(default=None, ge=0)
 
     @model_validator(mode="after")
     def _interval_is_ordered(self) -> Self:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numba import njit
 
@@ -28,7 +26,7 @@ def _next_leak(at, leak, rng):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def run_process(shots: Any, n_qubits: Any, process: Any, leak: Any, seep: Any, spread: Any, rng: Any) -> None:
+def run_process(shots, n_qubits, process, leak, seep, spread, rng):  # type: ignore[no-untyped-def]
     """Adds the flips of leakage to packed `shots` [shot, byte], in place. leak, seep, spread: probabilities at each gate."""
     kind, first, second, place, gates, start, flips = process
     sides = 2 * len(gates)  # two qubits of each gate can leak

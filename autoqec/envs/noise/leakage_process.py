@@ -75,7 +75,8 @@ def compile_process(circuit: stim.Circuit) -> Process:
                 ticks += 1
     table = np.array(operations, dtype=np.int32).reshape(-1, 4)
     gates = np.flatnonzero(table[:, 0] == GATE).astype(np.int32)
-    return Process(*(np.ascontiguousarray(column) for column in table.T), gates, *_flips(ticked, rows))
+    kind, first, second, place = (np.ascontiguousarray(column) for column in table.T)
+    return Process(kind, first, second, place, gates, *_flips(ticked, rows))
 
 
 def _flips(ticked: stim.Circuit, rows: list[tuple[int, int, str]]) -> tuple[I32, I32]:
