@@ -57,6 +57,7 @@ def train(
     wall_clock_s: float = 1800.0,
     memory_gb: float | None = None,
     torch_compile: bool = False,
+    tensorboard: str | Path | None = None,
     show_progress: bool = False,
     check: bool = True,
     **origin: Any,
@@ -77,6 +78,7 @@ def train(
         wall_clock_s: seconds until the round is stopped.
         memory_gb: maximum memory of a training batch. Default: what is free.
         torch_compile: train with a compiled graph network.
+        tensorboard: folder for event files that TensorBoard reads, in a folder of the round's name below it.
         check: whether a round that fails is an error; else its metrics say so.
         origin: of a round with a branch of its own, fields of `autoqec.runner.schema.RunnerConfig` that say where it comes from:
             code_cwd, branch, fork_from, compose_mode, round_attempt_id, commit_message, invocation_argv.
@@ -94,7 +96,7 @@ def train(
         >>> found.metrics.delta_ler > 0                                          # doctest: +SKIP
         True
     """
-    check_installed("torch", "safetensors")
+    check_installed("torch", "safetensors", *(["tensorboard"] if tensorboard is not None else []))
     env = env if isinstance(env, Environment) else load_env(env)
     fork = origin.get("fork_from")
     asked = {
@@ -109,6 +111,7 @@ def train(
         "train_shots": None if train_shots is None else str(Path(train_shots).resolve()),
         "train_observables": None if train_observables is None else str(Path(train_observables).resolve()),
         "train_shots_format": train_shots_format,
+        "tensorboard": None if tensorboard is None else str(Path(tensorboard).resolve()),
         "fork_from_canonical": None if fork is None else canonical_fork(fork),
         "fork_from_ordered": fork if isinstance(fork, list) else None,
     }

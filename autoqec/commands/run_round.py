@@ -47,6 +47,11 @@ from autoqec.envs.shot_files import FORMATS
     help="Start from the checkpoint of this round (folder, or checkpoint.pt): what fits is taken over, and the round says what.",
 )
 @click.option(
+    "--tensorboard",
+    type=OutFolder(),
+    help="Folder for event files that TensorBoard reads; each round has its own below it.",
+)
+@click.option(
     "--train-shots",
     type=AnyPath(),
     help="Train on these recorded shots, in a format of Stim; each ends with its observables.",
@@ -102,7 +107,7 @@ def command(
         "code_cwd": code_cwd,
         **{
             name: None if options[name] is None else options[name].resolve()
-            for name in ("init_from", "train_shots", "train_observables")
+            for name in ("init_from", "train_shots", "train_observables", "tensorboard")
         },
     }
     found = train(
@@ -115,6 +120,7 @@ def command(
         memory_gb=options["memory_gb"],
         torch_compile=options["torch_compile"],
         init_from=words["init_from"],
+        tensorboard=words["tensorboard"],
         train_shots=words["train_shots"],
         train_observables=words["train_observables"],
         train_shots_format=options["train_shots_format"],

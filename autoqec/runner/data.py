@@ -25,7 +25,8 @@ from autoqec.errors import InputError
 @dataclass
 class Batch:
     """syndrome: [batch, n_checks] float; observables: [batch, n_observables] bool; faults: [n_faults, batch] bool, the
-    labels; which: [batch] the p of each shot, as a row of `priors` [n_p, n_faults] and of `joint_priors` [n_p, n_joint]."""
+    labels; which: [batch] the p of each shot, as a row of `priors` [n_p, n_faults] and of `joint_priors` [n_p, n_joint];
+    weight: [batch] of each shot in the loss, where they differ."""
 
     syndrome: Tensor
     observables: Tensor
@@ -33,6 +34,7 @@ class Batch:
     which: Tensor
     priors: Tensor
     joint_priors: Tensor | None = None
+    weight: Tensor | None = None
 
     @property
     def prior_p(self) -> Tensor:
@@ -52,14 +54,16 @@ class Batch:
     def take(self, rows: Tensor) -> Batch:
         faults = None if self.faults is None else self.faults[:, rows]
         picked = self.syndrome[rows], self.observables[rows], faults, self.which[rows]
-        return Batch(*picked, self.priors, self.joint_priors)
+        weight = None if self.weight is None else self.weight[rows]
+        return Batch(*picked, self.priors, self.joint_priors, weight)
 
     def to(self, device: torch.device) -> Batch:
         faults = None if self.faults is None else self.faults.to(device)
         joint = None if self.joint_priors is None else self.joint_priors.to(device)
+        weight = None if self.weight is None else self.weight.to(device)
         rest = (self.syndrome, self.observables, self.which, self.priors)
         syndrome, observables, which, priors = (part.to(device) for part in rest)
-        return Batch(syndrome, observables, faults, which, priors, joint)
+        return Batch(syndrome, observables, faults, which, priors, joint, weight)
 
 
 class ShotSource(Protocol):

@@ -33,15 +33,17 @@ from autoqec.runner.data import ShotSource, sampling_device
 from autoqec.runner.devices import device_memory_gb, pick_device
 from autoqec.runner.failure_kinds import RoundFailed, failing_as
 from autoqec.runner.failures import FailureObjective, Unsettled, few_numbers
-from autoqec.runner.gap import make_pairs
-from autoqec.runner.hard_shots import HardShots
+from autoqec.runner.gap import MatchingPairs, make_pairs
+from autoqec.runner.hard_shots import HardShots, one_pass
 from autoqec.runner.losses import MARGINAL_LOSSES
+from autoqec.runner.mining import OwnStart
 from autoqec.runner.objective import GapObjective, MarginalObjective, Objective
 from autoqec.runner.profiles import PROFILES, Profile
 from autoqec.runner.recorded import Recorded
 from autoqec.runner.safety import Safety, estimated_memory_gb, free_memory_gb
 from autoqec.runner.schema import Failure, RoundMetrics, RunnerConfig
 from autoqec.runner.shot_sources import make_source, trained_on
+from autoqec.runner.telemetry import Telemetry
 from autoqec.runner.train import Schedule, TrainingReport, train
 from autoqec.runner.training_note import TRAINED_ON, note
 from autoqec.runner.validation import Validation
@@ -166,6 +168,7 @@ class Round:
                 log=self.files.train_log,
                 state_path=self.files.training_state,
                 progress=self._progress,
+                telemetry=self._telemetry(settings.batch_size, device),
             )
         module.to("cpu")
         self._facts |= {
@@ -181,6 +184,11 @@ class Round:
             "training_note": note(report, schedule, self._facts.get("trained_on")),
         }
         return report
+
+    def _telemetry(self, batch: int, device: torch.device) -> Telemetry | None:
+        if self.config.tensorboard is None:
+            return None
+        return Telemetry(Path(self.config.tensorboard) / self.files.path.name, batch=batch, device=device)
 
     def _seeds(self, index: int) -> int:
         """Draw `index` of training: labels cycle through the train range, and every cycle and seed is a stream of its own."""
@@ -218,13 +226,14 @@ class Round:
             return through_backend[settings.loss](settings.batch_size, module, sampler, draws)
         return MarginalObjective(sampler, self._seeds, settings.batch_size, MARGINAL_LOSSES[settings.loss])
 
-    def _gap(self, batch: int, _: ProblemPredecoder, sampler: ShotSource, draws: int) -> Objective:
+    def _gap(self, batch: int, module: ProblemPredecoder, sampler: ShotSource, draws: int) -> Objective:
         problem = self.env.problem(self._facts["reference_p"])
         pairs = make_pairs(problem, self.env.spec.classical_backend, None)
+        is_hard = OwnStart(module, pairs) if isinstance(pairs, MatchingPairs) else pairs.is_hard
         size = min(self.profile.hard_shots, draws)
-        return GapObjective(
-            HardShots(sampler, self._seeds, pairs.is_hard, size=size, draw=4 * batch), batch, pairs
-        )
+        once = {} if self._recorded is None else one_pass(len(self._recorded))
+        shots = HardShots(sampler, self._seeds, is_hard, size=size, draw=4 * batch, **once)
+        return GapObjective(shots, batch, pairs)
 
     def _failures(self, batch: int, module: ProblemPredecoder, _: ShotSource, draws: int) -> Objective:
         """On shots at the reference p alone, where failures are judged."""

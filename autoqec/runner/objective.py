@@ -80,7 +80,7 @@ class GapObjective:
     def step(self, module: ProblemPredecoder, index: int) -> float:
         self.shots.refresh(index)
         buffer = self.shots.buffer
-        waiting: list[tuple[Tensor, Future[Any]]] = []
+        waiting: list[tuple[Tensor, Tensor | None, Future[Any]]] = []
         for rows in self.shots.pick(self._batch, index).chunk(self._parts):
             batch = buffer.take(rows).to(module.prior.device)
             with mixed_precision(batch.syndrome.device):
@@ -89,13 +89,14 @@ class GapObjective:
             future = self._pool.submit(
                 self._pairs.differences, packed(batch.syndrome), packed(batch.observables), detached
             )
-            waiting.append((weights, future))
+            waiting.append((weights, batch.weight, future))
         total = 0.0
-        for weights, future in waiting:
+        for weights, counts, future in waiting:
             difference, usable = future.result()
             signed = torch.from_numpy(difference).to(weights.device, weights.dtype)
             keep = torch.from_numpy(usable).to(weights.device)
             losses = F.softplus((weights * signed).sum(dim=1)) * keep
+            losses = losses if counts is None else losses * counts
             loss = losses.sum() / self._batch
             if loss.requires_grad and bool(usable.any()):
                 loss.backward()  # type: ignore[no-untyped-call]

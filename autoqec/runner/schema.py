@@ -173,6 +173,8 @@ class RunnerConfig(BaseModel):
     # additions: train with torch.compile; the round or checkpoint.pt to start from
     torch_compile: bool = False
     init_from: str | None = None
+    # addition: folder for TensorBoard's event files
+    tensorboard: str | None = None
     # additions: recorded shots to train on, their observables if those have a file of their own, and the format of both
     train_shots: str | None = None
     train_observables: str | None = None

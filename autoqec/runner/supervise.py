@@ -190,6 +190,10 @@ def _supervised(
     except AutoQECError as error:
         return _failed(failure_of(error, "config_invalid"))
     code = code_of(config, dsl)
+    if config.tensorboard is not None and not code.is_own:
+        hint = "leave --tensorboard out; train.log has the loss"
+        message = f"code that is not the installed package's own writes in its round's folder alone: {hint}"
+        return _failed(Failure("config_invalid", message, "tensorboard", hint))
     ready(code, env, dsl)
     begin = time.monotonic()
     job: dict[str, Any] = {

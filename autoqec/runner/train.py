@@ -19,6 +19,7 @@ from autoqec.io import atomic
 from autoqec.runner.failure_kinds import RoundFailed
 from autoqec.runner.objective import Objective
 from autoqec.runner.schema import Failure, TrainingStop
+from autoqec.runner.telemetry import Telemetry
 
 WARMUP = 0.05
 CLIP = 1.0
@@ -83,6 +84,7 @@ def train(
     log: Path,
     state_path: Path,
     progress: Callable[[int, int, float], None] | None = None,
+    telemetry: Telemetry | None = None,
 ) -> TrainingReport:
     """Trains `module` in place and leaves the best state in it. Killed and called again, it resumes where it was.
 
@@ -103,6 +105,8 @@ def train(
         report.untrained_score = report.kept_score = report.least_score = select(module)
         log.write_text("")
     objective.prepare(first)
+    if telemetry is not None:
+        telemetry.begin(first)
     every = max(1, schedule.steps // schedule.evaluations)
     start = saved = time.monotonic()
     bad = 0
@@ -128,10 +132,14 @@ def train(
             report.steps = step + 1
             file.write(f"{step + 1}\t{loss:.6g}\n")
             file.flush()
+            if telemetry is not None:
+                telemetry.step(step + 1, loss, learning_rate(step, schedule))
             if progress is not None:
                 progress(step + 1, schedule.steps, loss)
             if (step + 1) % every == 0 or step + 1 == schedule.steps:
                 score = _score(module, ema, select)
+                if telemetry is not None:
+                    telemetry.score(step + 1, score)
                 report.least_score = min(report.least_score, score)
                 stale = stale + 1 if score > _level(report.least_score) else 0
                 if is_kept(score, report):
@@ -143,6 +151,8 @@ def train(
             if time.monotonic() - saved >= schedule.save_seconds:
                 saved = time.monotonic()
                 _save(state_path, module, optimiser, ema, best, report, stale, saved - start)
+    if telemetry is not None:
+        telemetry.close()
     report.seconds += time.monotonic() - start
     module.load_state_dict(best)
     module.eval()
