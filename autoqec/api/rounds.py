@@ -18,6 +18,7 @@ from autoqec.io.untrusted_file import is_there
 from autoqec.io.validate import load_model, validate_model
 from autoqec.layout import config_file
 from autoqec.runner import supervise
+from autoqec.runner.profiles import PROFILES
 from autoqec.runner.safety import Safety
 from autoqec.runner.schema import RoundMetrics, RunnerConfig, canonical_fork
 
@@ -48,13 +49,14 @@ def train(
     config: Config,
     round_dir: str | Path,
     *,
-    profile: Literal["dev", "prod"] | None = None,
+    profile: Literal["dev", "prod", "campaign"] | None = None,
+    processes: int | None = None,
     seed: int = 0,
     init_from: str | Path | Round | None = None,
     train_shots: str | Path | None = None,
     train_observables: str | Path | None = None,
     train_shots_format: str | None = None,
-    wall_clock_s: float = 1800.0,
+    wall_clock_s: float | None = None,
     memory_gb: float | None = None,
     torch_compile: bool = False,
     tensorboard: str | Path | None = None,
@@ -68,14 +70,15 @@ def train(
         env: an environment, the name of a builtin one, or its YAML file.
         config: the predecoder: a config as a mapping, its YAML file, or the name of an example ("neural_bp_gap").
         round_dir: folder for the round's files; made if missing.
-        profile: shots and epochs. Default: the config's.
+        profile: shots and epochs. Default: the config's. A campaign is for hours, on one or several GPUs.
+        processes: of a campaign, which train one model together. Default: one for each GPU.
         seed: of weights and shots.
         init_from: the round whose checkpoint is the start: its folder, its checkpoint.pt, or what `train` returned. What fits is taken
             over; `metrics.init_from` says what did.
         train_shots: file of recorded shots to train on instead of sampled ones, in a format of Stim; each shot ends with its observables,
             unless train_observables is the file of those. The last fifth does not train: it chooses among training states.
         train_shots_format: of both files, as in Stim. Default: by the ending of their names.
-        wall_clock_s: seconds until the round is stopped.
+        wall_clock_s: seconds until the round is stopped. Default: half an hour, a day for a campaign.
         memory_gb: maximum memory of a training batch. Default: what is free.
         torch_compile: train with a compiled graph network.
         tensorboard: folder for event files that TensorBoard reads, in a folder of the round's name below it.
@@ -102,7 +105,9 @@ def train(
     asked = {
         "env_name": env.spec.name,
         "predecoder_config": {},
-        "training_profile": profile or "dev",
+        "training_profile": "prod" if profile == "campaign" else profile or "dev",
+        "campaign": profile == "campaign",
+        "processes": processes,
         "seed": seed,
         "torch_compile": torch_compile,
         "round_dir": str(Path(round_dir).resolve()),
@@ -125,9 +130,11 @@ def train(
             supervise.refuse_round(runner, error, commit_sha=commit)
         raise
     runner = runner.model_copy(
-        update={"predecoder_config": given, "training_profile": profile or dsl.training.profile}
+        update={"predecoder_config": given}
+        | ({"training_profile": dsl.training.profile} if profile is None else {})
     )
-    safety = Safety(wall_clock_s=wall_clock_s, memory_gb=memory_gb)
+    limit = PROFILES[runner.profile].wall_clock_s if wall_clock_s is None else wall_clock_s
+    safety = Safety(wall_clock_s=limit, memory_gb=memory_gb)
     metrics = supervise.run_round(runner, env, safety, commit_sha=commit, show_progress=show_progress)
     if check and metrics.status != "ok":
         raise AutoQECError(f"{metrics.status}: {metrics.status_reason}", where=runner.round_dir)

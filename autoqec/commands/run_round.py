@@ -21,17 +21,20 @@ from autoqec.envs.shot_files import FORMATS
 @click.argument("round_dir", type=OutFolder())
 @click.option(
     "--profile",
-    type=click.Choice(("dev", "prod")),
+    type=click.Choice(("dev", "prod", "campaign")),
     default=None,
-    help="Default: the config's training.profile.",
+    help="Budgets; campaign: hours on one or several GPUs. Default: the config's training.profile.",
+)
+@click.option(
+    "--processes",
+    type=Count(min=1, max=1024),
+    help="Of a campaign: so many train one model together. Default: one for each GPU.",
 )
 @click.option("--seed", type=Count(min=0, max=2**64 - 1), default=0, show_default=True)
 @click.option(
     "--wall-clock",
     type=Seconds(),
-    default=1800.0,
-    show_default=True,
-    help="Seconds until the round is killed.",
+    help="Seconds until the round is killed. Default: 1800; 86400 for a campaign.",
 )
 @click.option(
     "--memory-gb",
@@ -115,6 +118,7 @@ def command(
         config_yaml,
         round_dir,
         profile=options["profile"],
+        processes=options["processes"],
         seed=options["seed"],
         wall_clock_s=options["wall_clock"],
         memory_gb=options["memory_gb"],

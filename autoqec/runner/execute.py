@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import time
 from collections.abc import Callable
@@ -43,6 +44,7 @@ from autoqec.runner.recorded import Recorded
 from autoqec.runner.safety import Safety, estimated_memory_gb, free_memory_gb
 from autoqec.runner.schema import Failure, RoundMetrics, RunnerConfig
 from autoqec.runner.shot_sources import make_source, trained_on
+from autoqec.runner.team import ALONE, Team
 from autoqec.runner.telemetry import Telemetry
 from autoqec.runner.train import Schedule, TrainingReport, train
 from autoqec.runner.training_note import TRAINED_ON, note
@@ -66,15 +68,16 @@ class Round:
         progress: Progress | None = None,
         workers: int | None = None,
         recorded: Recorded | None = None,
+        team: Team = ALONE,
     ) -> None:
         self.config, self.env, self.safety = config, env, safety
         self.files = RoundDir(config.round_dir)
-        self.profile: Profile = PROFILES[config.training_profile]
+        self.profile: Profile = PROFILES[config.profile]
         self._progress = progress
         self._workers = workers
-        self._recorded = recorded
+        self._recorded, self._team = recorded, team
         self._earlier_labels = (0, -1)
-        self._facts: dict[str, Any] = {"train_seed": config.seed, "training_profile": config.training_profile}
+        self._facts: dict[str, Any] = {"train_seed": config.seed, "training_profile": config.profile}
 
     def run(self) -> RoundMetrics:
         try:
@@ -102,6 +105,8 @@ class Round:
                 report = self._train(dsl, module, problems)
         except RoundFailed as failed:
             return self._metrics(failed.failure)
+        if not self._team.leads:
+            return self._metrics()
         self._save(dsl, module, report)
         self._validate(at)
         return self._metrics()
@@ -156,8 +161,9 @@ class Round:
             seconds=max(1.0, self.profile.train_seconds - (time.monotonic() - start)),
             nan_rate=self.safety.nan_rate,
         )
+        log = self.files.train_log if self._team.leads else Path(os.devnull)
         if objective is None:
-            self.files.train_log.write_text("")
+            log.write_text("")
             report = TrainingReport(stopped="no_epochs")
         else:
             report = train(
@@ -165,10 +171,11 @@ class Round:
                 objective,
                 schedule,
                 select=self._selection(device),
-                log=self.files.train_log,
+                log=log,
                 state_path=self.files.training_state,
                 progress=self._progress,
                 telemetry=self._telemetry(settings.batch_size, device),
+                team=self._team,
             )
         module.to("cpu")
         self._facts |= {
@@ -186,7 +193,7 @@ class Round:
         return report
 
     def _telemetry(self, batch: int, device: torch.device) -> Telemetry | None:
-        if self.config.tensorboard is None:
+        if self.config.tensorboard is None or not self._team.leads:
             return None
         return Telemetry(Path(self.config.tensorboard) / self.files.path.name, batch=batch, device=device)
 
@@ -195,6 +202,7 @@ class Round:
         low, high = self.env.spec.noise.seed_policy.train
         cycle, offset = divmod(index, high - low + 1)
         stream = f"{self.env.content_hash}/seed{self.config.seed}/cycle{cycle}"
+        stream += f"/process{self._team.rank}" if self._team.rank else ""
         return derive_seed("train", stream, low + offset)
 
     def _source(
@@ -207,7 +215,9 @@ class Round:
         at, recorded = self._facts["reference_p"], self._recorded
         kind = trained_on(self.env, at, needs_faults=needs_faults, is_recorded=recorded is not None)
         self._facts["trained_on"] = kind
-        print(f"training on {TRAINED_ON[kind]}", flush=True)
+        print(
+            f"training on {TRAINED_ON[kind]}, process {self._team.rank + 1} of {self._team.size}", flush=True
+        )
         training = None if recorded is None else recorded.split(self._selecting)[0]
         return make_source(kind, self.env, problems, device, shares=shares, recorded=training, at=at)
 
@@ -222,15 +232,16 @@ class Round:
         """draws: shots that all steps take together."""
         through_backend = {"backend_gap": self._gap, "failures": self._failures}
         settings = dsl.training
+        batch = -(-settings.batch_size // self._team.size)
         if settings.loss in through_backend:
-            return through_backend[settings.loss](settings.batch_size, module, sampler, draws)
-        return MarginalObjective(sampler, self._seeds, settings.batch_size, MARGINAL_LOSSES[settings.loss])
+            return through_backend[settings.loss](batch, module, sampler, draws)
+        return MarginalObjective(sampler, self._seeds, batch, MARGINAL_LOSSES[settings.loss])
 
     def _gap(self, batch: int, module: ProblemPredecoder, sampler: ShotSource, draws: int) -> Objective:
         problem = self.env.problem(self._facts["reference_p"])
         pairs = make_pairs(problem, self.env.spec.classical_backend, None)
         is_hard = OwnStart(module, pairs) if isinstance(pairs, MatchingPairs) else pairs.is_hard
-        size = min(self.profile.hard_shots, draws)
+        size = min(self.profile.hard_shots, draws) // self._team.size
         once = {} if self._recorded is None else one_pass(len(self._recorded))
         shots = HardShots(sampler, self._seeds, is_hard, size=size, draw=4 * batch, **once)
         return GapObjective(shots, batch, pairs)

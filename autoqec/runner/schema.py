@@ -173,12 +173,28 @@ class RunnerConfig(BaseModel):
     # additions: train with torch.compile; the round or checkpoint.pt to start from
     torch_compile: bool = False
     init_from: str | None = None
+    # additions: a training of hours, whatever training_profile says, and its processes (by default one for each GPU)
+    campaign: bool = False
+    processes: int | None = Field(default=None, ge=1, le=1024)
     # addition: folder for TensorBoard's event files
     tensorboard: str | None = None
     # additions: recorded shots to train on, their observables if those have a file of their own, and the format of both
     train_shots: str | None = None
     train_observables: str | None = None
     train_shots_format: Literal["01", "b8", "r8", "hits", "dets", "ptb64"] | None = None
+
+    @property
+    def profile(self) -> str:
+        """The name of its budgets."""
+        return "campaign" if self.campaign else self.training_profile
+
+    @model_validator(mode="after")
+    def _processes_of_a_campaign(self) -> Self:
+        if self.processes is not None and not self.campaign:
+            raise ValueError(
+                f"processes = {self.processes} belongs to a campaign: give profile campaign, or leave it out"
+            )
+        return self
 
     @model_validator(mode="after")
     def _worktree_fields_agree(self) -> Self:

@@ -190,6 +190,10 @@ def _supervised(
     except AutoQECError as error:
         return _failed(failure_of(error, "config_invalid"))
     code = code_of(config, dsl)
+    if (config.processes or 1) > 1 and not code.is_own:
+        hint = "leave --processes out"
+        message = f"code that is not the installed package's own trains in one process: {hint}"
+        return _failed(Failure("config_invalid", message, "processes", hint))
     if config.tensorboard is not None and not code.is_own:
         hint = "leave --tensorboard out; train.log has the loss"
         message = f"code that is not the installed package's own writes in its round's folder alone: {hint}"
@@ -227,7 +231,7 @@ def _supervised(
             return _failed(failed.failure)
         job["config"]["round_dir"] = str(files.confined.resolve())
         job_file.write_text(json.dumps(job))
-        profile = PROFILES[config.training_profile]
+        profile = PROFILES[config.profile]
         fill_cache(scratch / "cache", env, profile, seconds=safety.wall_clock_s)
         spent = time.monotonic() - begin
         failure = _wait_watched(start, safety.wall_clock_s, files, lock, spent=spent)
@@ -379,7 +383,7 @@ def _manifest(files: RoundDir, config: RunnerConfig, env: Environment) -> dict[s
         "env_yaml_sha256": sha256_file(Path(config.env_yaml_path)) if config.env_yaml_path else None,
         "seed": config.seed,
         "init_from_sha256": sha256_file(files.initial) if files.initial.exists() else None,
-        "training_profile": config.training_profile,
+        "training_profile": config.profile,
         "invocation_argv": config.invocation_argv,
         "commit_message": config.commit_message,
     }
