@@ -100,6 +100,7 @@ def command(
     """
     from autoqec.api.rounds import train
     from autoqec.envs.load import builtin_names, load_env
+    from autoqec.runner.profiles import PROFILES
 
     env = load_env(env_yaml)
     print_warnings(env)
@@ -108,6 +109,7 @@ def command(
         "env_yaml": env_yaml if env_yaml in builtin_names() else env.file,
         "fork_from": fork,
         "code_cwd": code_cwd,
+        "wall_clock": options["wall_clock"] or PROFILES[options["profile"] or "dev"].wall_clock_s,
         **{
             name: None if options[name] is None else options[name].resolve()
             for name in ("init_from", "train_shots", "train_observables", "tensorboard")
@@ -120,7 +122,7 @@ def command(
         profile=options["profile"],
         processes=options["processes"],
         seed=options["seed"],
-        wall_clock_s=options["wall_clock"],
+        wall_clock_s=words["wall_clock"],
         memory_gb=options["memory_gb"],
         torch_compile=options["torch_compile"],
         init_from=words["init_from"],
