@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
 import time
@@ -153,6 +154,8 @@ class Round:
         objective = None
         if steps:
             source = self._source(settings.loss in MARGINAL_LOSSES, problems, sampling_device(device), shares)
+            kind = TRAINED_ON[self._facts["trained_on"]]
+            print(f"training on {kind}, process {self._team.rank + 1} of {self._team.size}", flush=True)
             objective = self._objective(dsl, module, source, steps * settings.batch_size)
         schedule = Schedule(
             steps=steps,
@@ -166,17 +169,19 @@ class Round:
             log.write_text("")
             report = TrainingReport(stopped="no_epochs")
         else:
-            report = train(
-                module,
-                objective,
-                schedule,
-                select=self._selection(device),
-                log=log,
-                state_path=self.files.training_state,
-                progress=self._progress,
-                telemetry=self._telemetry(settings.batch_size, device),
-                team=self._team,
-            )
+            telemetry = self._telemetry(settings.batch_size, device)
+            with telemetry or contextlib.nullcontext():
+                report = train(
+                    module,
+                    objective,
+                    schedule,
+                    select=self._selection(device),
+                    log=log,
+                    state_path=self.files.training_state,
+                    progress=self._progress,
+                    telemetry=telemetry,
+                    team=self._team,
+                )
         module.to("cpu")
         self._facts |= {
             "train_wallclock_s": report.earlier_s + time.monotonic() - start,
@@ -215,9 +220,6 @@ class Round:
         at, recorded = self._facts["reference_p"], self._recorded
         kind = trained_on(self.env, at, needs_faults=needs_faults, is_recorded=recorded is not None)
         self._facts["trained_on"] = kind
-        print(
-            f"training on {TRAINED_ON[kind]}, process {self._team.rank + 1} of {self._team.size}", flush=True
-        )
         training = None if recorded is None else recorded.split(self._selecting)[0]
         return make_source(kind, self.env, problems, device, shares=shares, recorded=training, at=at)
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import torch
 
@@ -29,6 +29,12 @@ class Telemetry:
         self._folder, self._batch, self._device = folder, batch, device
         self._writer: Any = None
         self._since = (0, 0.0, 0.0)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def begin(self, step: int) -> None:
         """step: the first. What an earlier process wrote beyond it is not shown any more."""

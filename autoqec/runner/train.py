@@ -155,8 +155,6 @@ def train(
             if team.leads and time.monotonic() - saved >= schedule.save_seconds:
                 saved = time.monotonic()
                 _save(state_path, module, optimiser, ema, best, report, stale, saved - start)
-    if telemetry is not None:
-        telemetry.close()
     report.seconds += time.monotonic() - start
     module.load_state_dict(best)
     module.eval()
