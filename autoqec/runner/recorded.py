@@ -52,7 +52,7 @@ def named(config: RunnerConfig, env: Environment) -> Recorded | None:
     if config.train_shots is None:
         if config.train_observables is not None:
             raise InputError(
-                "observables of which shots?", where="train_observables", hint="give train_shots, too"
+                "observables of which shots?", where="train_observables", hint="give --train-shots, too"
             )
         return None
     dsl = validate_model(config.predecoder_config, PredecoderDSL, where="config")
@@ -66,7 +66,7 @@ def named(config: RunnerConfig, env: Environment) -> Recorded | None:
     if len(shots.detectors) < LEAST:
         raise InputError(
             f"{len(shots.detectors)} shots, and it takes at least {LEAST}: some train and others choose what is kept",
-            where=f"train_shots {config.train_shots}",
+            where=config.train_shots,
             hint="record more",
         )
     return Recorded(shots, sha256_bytes(shots.detectors.tobytes() + shots.observables.tobytes()))
@@ -105,7 +105,7 @@ def _read(config: RunnerConfig, env: Environment) -> Shots:
     if len(first) != len(second):
         raise InputError(
             f"{len(first):,} shots of detectors and {len(second):,} of observables",
-            where=f"train_observables {config.train_observables}",
+            where=config.train_observables,
             hint="give the two files of one recording",
         )
     return Shots(first, second)
@@ -113,7 +113,7 @@ def _read(config: RunnerConfig, env: Environment) -> Shots:
 
 def _part(config: RunnerConfig, option: str, n_detectors: int, n_observables: int):  # type: ignore[no-untyped-def]
     path = Path(getattr(config, option))
-    where = f"{option} {path}"
+    where = str(path)
     if not path.is_file():
         problem = "is not a regular file" if path.exists() else "does not exist"
         raise InputError(problem, where=where, hint="give a file of recorded shots")
@@ -122,7 +122,7 @@ def _part(config: RunnerConfig, option: str, n_detectors: int, n_observables: in
         raise InputError(
             f"the name does not say its format: {path.suffix or 'it has no ending'}",
             where=where,
-            hint=f"give train_shots_format: one of {', '.join(FORMATS)}",
+            hint=f"give --train-shots-format: one of {', '.join(FORMATS)}",
         )
     hint = "check the format, that the shots come from this environment's circuit, and that they end with their observables"
     return read_shots(path, form, n_detectors, n_observables, where=where, hint=hint)
