@@ -95,6 +95,7 @@ class RoundDir:
         self.confined = self.path / ".training"
         self.weights = self.path / "checkpoint.safetensors"
         self.initial = self.path / "initial.pt"
+        self.train_shots = self.path / "train_shots.sha256"
 
     @property
     def pointers(self) -> list[Path]:

@@ -18,6 +18,7 @@ from autoqec.io.untrusted_file import is_there
 from autoqec.io.validate import load_model, validate_model
 from autoqec.layout import config_file
 from autoqec.runner import supervise
+from autoqec.runner.profiles import PROFILES
 from autoqec.runner.safety import Safety
 from autoqec.runner.schema import RoundMetrics, RunnerConfig, canonical_fork
 
@@ -48,12 +49,17 @@ def train(
     config: Config,
     round_dir: str | Path,
     *,
-    profile: Literal["dev", "prod"] | None = None,
+    profile: Literal["dev", "prod", "campaign"] | None = None,
+    processes: int | None = None,
     seed: int = 0,
     init_from: str | Path | Round | None = None,
-    wall_clock_s: float = 1800.0,
+    train_shots: str | Path | None = None,
+    train_observables: str | Path | None = None,
+    train_shots_format: str | None = None,
+    wall_clock_s: float | None = None,
     memory_gb: float | None = None,
     torch_compile: bool = False,
+    tensorboard: str | Path | None = None,
     show_progress: bool = False,
     check: bool = True,
     **origin: Any,
@@ -64,13 +70,18 @@ def train(
         env: an environment, the name of a builtin one, or its YAML file.
         config: the predecoder: a config as a mapping, its YAML file, or the name of an example ("neural_bp_gap").
         round_dir: folder for the round's files; made if missing.
-        profile: shots and epochs. Default: the config's.
+        profile: shots and epochs. Default: the config's. A campaign is for hours, on one or several GPUs.
+        processes: of a campaign, which train one model together. Default: one for each GPU.
         seed: of weights and shots.
         init_from: the round whose checkpoint is the start: its folder, its checkpoint.pt, or what `train` returned. What fits is taken
             over; `metrics.init_from` says what did.
-        wall_clock_s: seconds until the round is stopped.
+        train_shots: file of recorded shots to train on instead of sampled ones, in a format of Stim; each shot ends with its observables,
+            unless train_observables is the file of those. The last fifth does not train: it chooses among training states.
+        train_shots_format: of both files, as in Stim. Default: by the ending of their names.
+        wall_clock_s: seconds until the round is stopped. Default: half an hour, a day for a campaign.
         memory_gb: maximum memory of a training batch. Default: what is free.
         torch_compile: train with a compiled graph network.
+        tensorboard: folder for event files that TensorBoard reads, in a folder of the round's name below it.
         check: whether a round that fails is an error; else its metrics say so.
         origin: of a round with a branch of its own, fields of `autoqec.runner.schema.RunnerConfig` that say where it comes from:
             code_cwd, branch, fork_from, compose_mode, round_attempt_id, commit_message, invocation_argv.
@@ -88,18 +99,24 @@ def train(
         >>> found.metrics.delta_ler > 0                                          # doctest: +SKIP
         True
     """
-    check_installed("torch", "safetensors")
+    check_installed("torch", "safetensors", *(["tensorboard"] if tensorboard is not None else []))
     env = env if isinstance(env, Environment) else load_env(env)
     fork = origin.get("fork_from")
     asked = {
         "env_name": env.spec.name,
         "predecoder_config": {},
-        "training_profile": profile or "dev",
+        "training_profile": "prod" if profile == "campaign" else profile or "dev",
+        "campaign": profile == "campaign",
+        "processes": processes,
         "seed": seed,
         "torch_compile": torch_compile,
         "round_dir": str(Path(round_dir).resolve()),
         "env_yaml_path": None if env.file is None else str(env.file),
         "init_from": _start(init_from),
+        "train_shots": None if train_shots is None else str(Path(train_shots).resolve()),
+        "train_observables": None if train_observables is None else str(Path(train_observables).resolve()),
+        "train_shots_format": train_shots_format,
+        "tensorboard": None if tensorboard is None else str(Path(tensorboard).resolve()),
         "fork_from_canonical": None if fork is None else canonical_fork(fork),
         "fork_from_ordered": fork if isinstance(fork, list) else None,
     }
@@ -113,9 +130,11 @@ def train(
             supervise.refuse_round(runner, error, commit_sha=commit)
         raise
     runner = runner.model_copy(
-        update={"predecoder_config": given, "training_profile": profile or dsl.training.profile}
+        update={"predecoder_config": given}
+        | ({"training_profile": dsl.training.profile} if profile is None else {})
     )
-    safety = Safety(wall_clock_s=wall_clock_s, memory_gb=memory_gb)
+    limit = PROFILES[runner.profile].wall_clock_s if wall_clock_s is None else wall_clock_s
+    safety = Safety(wall_clock_s=limit, memory_gb=memory_gb)
     metrics = supervise.run_round(runner, env, safety, commit_sha=commit, show_progress=show_progress)
     if check and metrics.status != "ok":
         raise AutoQECError(f"{metrics.status}: {metrics.status_reason}", where=runner.round_dir)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from autoqec.commands.options import AnyPath, Number, OutFile
+from autoqec.envs.shot_files import FORMATS, read_shots
 from autoqec.errors import InputError
 
 if TYPE_CHECKING:
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
 
 _OPEN = (Path("/dev/fd"), Path("/proc/self/fd"))
 """Pipes that somebody writes into, as a shell's <(...) gives them; a named one might be waited for in vain."""
-
-FORMATS = ("01", "b8", "r8", "hits", "dets", "ptb64")
 
 
 @click.command()
@@ -170,18 +169,13 @@ def _baseline(name: str) -> DecoderFactory:
 
 
 def _read(path: Path, form: str, n_detectors: int, n_observables: int) -> Any:
-    import stim
-
-    from autoqec.envs.files import first_line
-    from autoqec.envs.stim_text import STIM_ERRORS
-
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / "shots"
         if str(path) == "-":
             with source.open("wb") as file:
                 shutil.copyfileobj(sys.stdin.buffer, file)
         elif path.is_file():
-            source.symlink_to(path.resolve())  # whose name Stim may be unable to take
+            source = path
         elif path.is_fifo() and (str(path) == "/dev/stdin" or path.parent in _OPEN):
             with path.open("rb") as pipe, source.open("wb") as file:
                 shutil.copyfileobj(pipe, file)
@@ -191,36 +185,5 @@ def _read(path: Path, form: str, n_detectors: int, n_observables: int) -> Any:
                 where="--in",
                 hint="give recorded shots, or - for standard input",
             )
-        if form in ("hits", "dets"):
-            _check_hits(source, form, path)
-        try:
-            return stim.read_shot_data_file(
-                path=source,
-                format=form,
-                num_detectors=n_detectors,
-                num_observables=n_observables,
-                separate_observables=n_observables > 0,
-                bit_packed=True,
-            )
-        except STIM_ERRORS as error:
-            raise InputError(
-                f"not {form} shots of {n_detectors} detectors"
-                + (f" and {n_observables} observables" if n_observables else "")
-                + f": {first_line(error)}",
-                where=f"--in {path}",
-                hint="check --in-format, and that the shots come from this very model",
-            ) from None
-
-
-def _check_hits(source: Path, form: str, path: Path) -> None:
-    """A detector that a shot names twice is refused: Stim takes it for none in one format and for one in the other."""
-    between = b"," if form == "hits" else None
-    with source.open("rb") as file:
-        for number, line in enumerate(file, start=1):
-            hits = line.strip().split(between)
-            if len(set(hits)) != len(hits):
-                raise InputError(
-                    f"line {number} names a detector or observable twice",
-                    where=f"--in {path}",
-                    hint="a shot lists each that fired once",
-                )
+        hint = "check --in-format, and that the shots come from this very model"
+        return read_shots(source, form, n_detectors, n_observables, where=f"--in {path}", hint=hint)

@@ -12,6 +12,7 @@ from autoqec.commands.invocation import normalised_argv, parents_of
 from autoqec.commands.named import ConfigPath, RunPath
 from autoqec.commands.options import AnyPath, Count, Number, OutFolder, Seconds
 from autoqec.commands.output import print_result, print_table, print_warnings
+from autoqec.envs.shot_files import FORMATS
 
 
 @click.command()
@@ -20,17 +21,20 @@ from autoqec.commands.output import print_result, print_table, print_warnings
 @click.argument("round_dir", type=OutFolder())
 @click.option(
     "--profile",
-    type=click.Choice(("dev", "prod")),
+    type=click.Choice(("dev", "prod", "campaign")),
     default=None,
-    help="Default: the config's training.profile.",
+    help="Budgets; campaign: hours on one or several GPUs. Default: the config's training.profile.",
+)
+@click.option(
+    "--processes",
+    type=Count(min=1, max=1024),
+    help="Of a campaign: so many train one model together. Default: one for each GPU.",
 )
 @click.option("--seed", type=Count(min=0, max=2**64 - 1), default=0, show_default=True)
 @click.option(
     "--wall-clock",
     type=Seconds(),
-    default=1800.0,
-    show_default=True,
-    help="Seconds until the round is killed.",
+    help="Seconds until the round is killed. Default: 1800; 86400 for a campaign.",
 )
 @click.option(
     "--memory-gb",
@@ -44,6 +48,24 @@ from autoqec.commands.output import print_result, print_table, print_warnings
     "--init-from",
     type=RunPath(),
     help="Start from the checkpoint of this round (folder, or checkpoint.pt): what fits is taken over, and the round says what.",
+)
+@click.option(
+    "--tensorboard",
+    type=OutFolder(),
+    help="Folder for event files that TensorBoard reads; each round has its own below it.",
+)
+@click.option(
+    "--train-shots",
+    type=AnyPath(),
+    help="Train on these recorded shots, in a format of Stim; each ends with its observables.",
+)
+@click.option(
+    "--train-observables",
+    type=AnyPath(),
+    help="The observables of --train-shots, if they have a file of their own.",
+)
+@click.option(
+    "--train-shots-format", type=click.Choice(FORMATS), help="Of both. Default: by the ending of the name."
 )
 @click.option(
     "--code-cwd",
@@ -78,6 +100,7 @@ def command(
     """
     from autoqec.api.rounds import train
     from autoqec.envs.load import builtin_names, load_env
+    from autoqec.runner.profiles import PROFILES
 
     env = load_env(env_yaml)
     print_warnings(env)
@@ -86,18 +109,27 @@ def command(
         "env_yaml": env_yaml if env_yaml in builtin_names() else env.file,
         "fork_from": fork,
         "code_cwd": code_cwd,
-        "init_from": None if options["init_from"] is None else options["init_from"].resolve(),
+        "wall_clock": options["wall_clock"] or PROFILES[options["profile"] or "dev"].wall_clock_s,
+        **{
+            name: None if options[name] is None else options[name].resolve()
+            for name in ("init_from", "train_shots", "train_observables", "tensorboard")
+        },
     }
     found = train(
         env,
         config_yaml,
         round_dir,
         profile=options["profile"],
+        processes=options["processes"],
         seed=options["seed"],
-        wall_clock_s=options["wall_clock"],
+        wall_clock_s=words["wall_clock"],
         memory_gb=options["memory_gb"],
         torch_compile=options["torch_compile"],
         init_from=words["init_from"],
+        tensorboard=words["tensorboard"],
+        train_shots=words["train_shots"],
+        train_observables=words["train_observables"],
+        train_shots_format=options["train_shots_format"],
         show_progress=sys.stderr.isatty(),
         check=False,
         code_cwd=None if code_cwd is None else str(code_cwd),

@@ -38,6 +38,7 @@ class CheckpointInfo(BaseModel):
 
     train_labels: inclusive range of the seed labels that training used, (0, -1) if none. versions: of the libraries.
     classes: by parameter, the names of the neighbourhoods that it has numbers for, in the order of its last dimension.
+    train_shots: hash of the recorded shots that it was trained on, if any.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -51,6 +52,7 @@ class CheckpointInfo(BaseModel):
     train_labels: tuple[int, int]
     versions: dict[str, str]
     classes: dict[str, list[str]] = Field(default_factory=dict)
+    train_shots: str | None = Field(default=None, pattern="^[0-9a-f]{64}$")
 
 
 def save(folder: Path, module: ProblemPredecoder, info: CheckpointInfo) -> Path:

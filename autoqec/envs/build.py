@@ -63,6 +63,16 @@ def check_observables(problem: DecodingProblem, *, where: str) -> None:
         )
 
 
+def has_exact_model(circuit: stim.Circuit) -> bool:
+    """Whether independent faults have the distribution of the circuit's shots. Channels of events that exclude each other have no such
+    faults, and are approximated."""
+    try:
+        circuit.detector_error_model()
+    except STIM_ERRORS:
+        return False
+    return True
+
+
 def _error_model(circuit: stim.Circuit) -> stim.DetectorErrorModel:
     try:
         return circuit.detector_error_model(flatten_loops=True, approximate_disjoint_errors=True)

@@ -13,9 +13,14 @@ import stim
 
 from autoqec import layout
 from autoqec.envs import cache, detectors
-from autoqec.envs.build import check_observables, problem_from_circuit, problem_from_dem
+from autoqec.envs.build import (
+    check_observables,
+    has_exact_model,
+    problem_from_circuit,
+    problem_from_dem,
+)
 from autoqec.envs.halves import with_context, with_rates
-from autoqec.envs.noise.leakage import LeakageSampler, twirled
+from autoqec.envs.noise.leakage import SAMPLER_VERSION, LeakageSampler, twirled
 from autoqec.envs.packing import unpack
 from autoqec.envs.problem import F64, DecodingProblem, flip_rates
 from autoqec.envs.sampling import CircuitSampler, DemSampler, Sampler, Shots
@@ -61,6 +66,14 @@ class Environment:
         if self.spec.noise.type == "leakage":
             return LeakageSampler(physical, self._leakage, p)
         return CircuitSampler(physical)
+
+    def model_is_exact(self, p: float) -> bool:
+        """Whether the decoder's error model has the distribution of the shots at p, and does not only come close to it."""
+        if isinstance(self.source, ErrorModelSource):
+            return True
+        if self.spec.noise.type == "leakage" and self._leakage.leak > 0:
+            return False
+        return has_exact_model(self._circuits(p)[0])
 
     def sample(self, p: float, shots: int, *, seed: int = 0, bit_packed: bool = False) -> Shots:
         """Fresh shots as zeros and ones: detectors [shots, n_detectors], observables [shots, n_observables].
@@ -120,7 +133,7 @@ class Environment:
         """Names what is sampled at p, for seed derivation: a hash of the circuit (or model) and its process."""
         content: dict[str, Any] = {"model": str(self._model(p, physical=True))}
         if self.spec.noise.type == "leakage":
-            content["leakage"] = self._leakage.model_dump()
+            content["leakage"] = {**self._leakage.model_dump(), "sampler": SAMPLER_VERSION}
         return sha256_json(content)
 
     @cached_property

@@ -16,6 +16,7 @@ _EXTRAS = {
     "pandas": "frames",
     "safetensors": "learn",
     "starlette": "serve",
+    "tensorboard": "tensorboard",
     "torch": "learn",
     "uvicorn": "serve",
 }

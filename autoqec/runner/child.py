@@ -11,15 +11,21 @@ import threading
 import traceback
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from autoqec.io import atomic
 from autoqec.runner.failure_kinds import failure_of
 from autoqec.runner.schema import RoundMetrics, RunnerConfig
 
+if TYPE_CHECKING:
+    from autoqec.runner.team import Team
+
 
 def main() -> None:
     job = json.loads(Path(sys.argv[1]).read_text())
+    if len(sys.argv) > 2:
+        _help(job, int(sys.argv[2]), int(sys.argv[3]), Path(sys.argv[4]))
+        return
     threading.Thread(target=_end_with_caller, daemon=True).start()
     try:
         metrics = _run(job)
@@ -30,16 +36,37 @@ def main() -> None:
 
 
 def _run(job: dict[str, Any]) -> RoundMetrics:
+    from autoqec.runner.team import led, size_of
+
+    config = RunnerConfig.model_validate(job["config"])
+    size = size_of(config.processes) if config.campaign and not job["confined"] else 1
+    with led(Path(sys.argv[1]), Path(sys.argv[1]).with_name("meeting"), size) as team:
+        return _round(job, team)
+
+
+def _help(job: dict[str, Any], rank: int, size: int, meeting: Path) -> None:
+    """One process more for the training of a round, which another one leads."""
+    from autoqec.runner.team import joined
+
+    with joined(meeting, rank, size) as team:
+        metrics = _round(job, team)
+    if metrics.status != "ok":
+        sys.exit(metrics.status_reason)
+
+
+def _round(job: dict[str, Any], team: Team) -> RoundMetrics:
     # Imported here, so that a library that is missing is a failure of the round like any other.
     from autoqec.envs.environment import Environment
     from autoqec.envs.schema import EnvSpec
+    from autoqec.runner import recorded
     from autoqec.runner.execute import Round
     from autoqec.runner.safety import Safety
 
     env = Environment(EnvSpec.model_validate(job["spec"]), root=Path(job["root"]), origin=job["origin"])
     config = RunnerConfig.model_validate(job["config"])
-    progress = _bar() if job["progress"] and sys.stderr.isatty() else None
-    return Round(config, env, Safety(**job["safety"]), progress=progress).run()
+    progress = _bar() if job["progress"] and team.leads and sys.stderr.isatty() else None
+    shots = recorded.taken(Path(job["train_shots"])) if "train_shots" in job else None
+    return Round(config, env, Safety(**job["safety"]), progress=progress, recorded=shots, team=team).run()
 
 
 def _end_with_caller() -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import scipy.sparse as sp
@@ -25,7 +25,8 @@ from autoqec.errors import InputError
 @dataclass
 class Batch:
     """syndrome: [batch, n_checks] float; observables: [batch, n_observables] bool; faults: [n_faults, batch] bool, the
-    labels; which: [batch] the p of each shot, as a row of `priors` [n_p, n_faults] and of `joint_priors` [n_p, n_joint]."""
+    labels; which: [batch] the p of each shot, as a row of `priors` [n_p, n_faults] and of `joint_priors` [n_p, n_joint];
+    weight: [batch] of each shot in the loss, where they differ."""
 
     syndrome: Tensor
     observables: Tensor
@@ -33,6 +34,7 @@ class Batch:
     which: Tensor
     priors: Tensor
     joint_priors: Tensor | None = None
+    weight: Tensor | None = None
 
     @property
     def prior_p(self) -> Tensor:
@@ -52,19 +54,35 @@ class Batch:
     def take(self, rows: Tensor) -> Batch:
         faults = None if self.faults is None else self.faults[:, rows]
         picked = self.syndrome[rows], self.observables[rows], faults, self.which[rows]
-        return Batch(*picked, self.priors, self.joint_priors)
+        weight = None if self.weight is None else self.weight[rows]
+        return Batch(*picked, self.priors, self.joint_priors, weight)
 
     def to(self, device: torch.device) -> Batch:
         faults = None if self.faults is None else self.faults.to(device)
         joint = None if self.joint_priors is None else self.joint_priors.to(device)
+        weight = None if self.weight is None else self.weight.to(device)
         rest = (self.syndrome, self.observables, self.which, self.priors)
         syndrome, observables, which, priors = (part.to(device) for part in rest)
-        return Batch(syndrome, observables, faults, which, priors, joint)
+        return Batch(syndrome, observables, faults, which, priors, joint, weight)
+
+
+class ShotSource(Protocol):
+    """Where training shots come from."""
+
+    def sample(self, size: int, seed: int) -> Batch:
+        """`size` shots, a function of (size, seed) on one machine."""
+        ...
 
 
 def sampling_device(training: torch.device) -> torch.device:
     """The training device, but for Apple's MPS: it has neither Poisson draws nor doubles, and takes work from one thread."""
     return torch.device("cpu") if training.type == "mps" else training
+
+
+def cuts_of(shares: Sequence[float]) -> list[float]:
+    """Where a batch is cut so that each part has its share: from 0 to 1."""
+    parts = np.asarray(shares)
+    return [0.0, *np.cumsum(parts / parts.sum()).tolist()]
 
 
 def _differ(a: sp.csc_array[Any], b: sp.csc_array[Any]) -> bool:
@@ -94,8 +112,7 @@ class FaultSampler:
                     hint="use a sweep on which the noise model keeps its structure",
                 )
         self._device = torch.device(device)
-        parts = np.ones(len(problems)) if shares is None else np.asarray(shares)
-        self._cuts = np.concatenate([[0.0], np.cumsum(parts / parts.sum())])
+        self._cuts = cuts_of([1.0] * len(problems) if shares is None else shares)
         self._n_checks, self._n_faults, self._n_observables = (
             first.n_checks,
             first.n_faults,

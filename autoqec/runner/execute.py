@@ -27,30 +27,18 @@ from autoqec.errors import InputError
 from autoqec.io.hashing import sha256_bytes
 from autoqec.io.validate import validate_model
 from autoqec.layout import RoundDir
+from autoqec.runner.devices import device_memory_gb, pick_device
 from autoqec.runner.failure_kinds import RoundFailed, failing_as
 from autoqec.runner.profiles import PROFILES, Profile
+from autoqec.runner.recorded import Recorded
 from autoqec.runner.safety import Safety, estimated_memory_gb, free_memory_gb
 from autoqec.runner.schema import Failure, RoundMetrics, RunnerConfig
 from autoqec.runner.stages import shares_by_p
+from autoqec.runner.team import ALONE, Team
 from autoqec.runner.train import TrainingReport
 from autoqec.runner.training import Progress, Training
 from autoqec.runner.validation import Validation
 from autoqec.sandbox.installed import installed_root
-
-
-def pick_device() -> torch.device:
-    """CUDA, else Apple's MPS, else the CPU."""
-    if torch.cuda.is_available():
-        return torch.device("cuda")
-    return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
-
-
-def _device_memory_gb(device: torch.device) -> float:
-    """The maximum that training held there; MPS keeps no record and reports what it holds now."""
-    held = {"cuda": torch.cuda.max_memory_allocated, "mps": torch.mps.driver_allocated_memory}.get(
-        device.type
-    )
-    return held() / 2**30 if held is not None else 0.0
 
 
 class Round:
@@ -64,14 +52,17 @@ class Round:
         *,
         progress: Progress | None = None,
         workers: int | None = None,
+        recorded: Recorded | None = None,
+        team: Team = ALONE,
     ) -> None:
         self.config, self.env, self.safety = config, env, safety
         self.files = RoundDir(config.round_dir)
-        self.profile: Profile = PROFILES[config.training_profile]
+        self.profile: Profile = PROFILES[config.profile]
         self._progress = progress
         self._workers = workers
+        self._recorded, self._team = recorded, team
         self._earlier_labels = (0, -1)
-        self._facts: dict[str, Any] = {"train_seed": config.seed, "training_profile": config.training_profile}
+        self._facts: dict[str, Any] = {"train_seed": config.seed, "training_profile": config.profile}
 
     def run(self) -> RoundMetrics:
         try:
@@ -100,6 +91,8 @@ class Round:
                 report = self._train(dsl, module, problems)
         except RoundFailed as failed:
             return self._metrics(failed.failure)
+        if not self._team.leads:
+            return self._metrics()
         self._save(dsl, module, report)
         if isinstance(module, CascadePredecoder):
             self._measure_shares(module, problem, at)
@@ -144,10 +137,13 @@ class Round:
             device=device,
             nan_rate=self.safety.nan_rate,
             progress=self._progress,
+            recorded=self._recorded,
+            team=self._team,
+            tensorboard=self.config.tensorboard,
         )
         self._facts["training_steps_planned"] = training.planned_steps(dsl)
         report, facts = training.run(dsl, module, problems)
-        self._facts |= {**facts, "vram_peak_gb": _device_memory_gb(device)}
+        self._facts |= {**facts, "vram_peak_gb": device_memory_gb(device)}
         return report
 
     def _measure_shares(self, module: CascadePredecoder, problem: DecodingProblem, at: float) -> None:
@@ -167,7 +163,8 @@ class Round:
             env_name=self.env.spec.name,
             env_hash=self.env.content_hash,
             seed=self.config.seed,
-            train_labels=(low, high) if report.steps else self._earlier_labels,
+            train_labels=(low, high) if report.steps and self._recorded is None else self._earlier_labels,
+            train_shots=None if self._recorded is None else self._recorded.sha256,
             versions={
                 "autoqec": __version__,
                 "torch": torch.__version__,

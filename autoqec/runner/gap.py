@@ -51,6 +51,7 @@ class MatchingPairs:
         self._graph = problem.graph
         self._matcher = PerShotMatcher.from_graph(problem.graph, problem.n_checks)
         self._threads = threads
+        self.n_checks = problem.n_checks
         self._fixed = log_odds(problem.graph.priors).astype(np.float32)
 
     def differences(self, detectors: U8, observables: U8, weights: F32) -> tuple[I8, npt.NDArray[np.bool_]]:
@@ -62,6 +63,11 @@ class MatchingPairs:
         usable = np.isfinite(classes.weights).all(axis=1)
         difference: I8 = both[shots, true] - both[shots, 1 - true]
         return difference, np.asarray(usable)
+
+    def leads(self, detectors: U8, observables: U8, weights: F32) -> npt.NDArray[np.float64]:
+        """[shots] how far the true class is below the wrong one on these weights; negative where matching fails."""
+        gap = self._matcher.logical_classes(detectors, weights, threads=self._threads).gap
+        return np.where(unpack(observables, 1)[:, 0] == 1, -gap, gap)
 
     def is_hard(self, detectors: U8, observables: U8) -> npt.NDArray[np.bool_]:
         gap = self._matcher.logical_classes(detectors, self._fixed, threads=self._threads).gap

@@ -36,6 +36,8 @@ _OWN = (
     "delta_vs_parent",
     "parent_ler",
     "checkpoint_sha256",
+    "train_shots_sha256",
+    "train_shots_recorded",
 )
 """Fields that are not the training's to fill."""
 _MEASURED = (

@@ -19,7 +19,7 @@ from torch import Tensor
 from autoqec.envs.packing import pack
 from autoqec.envs.problem import U8
 from autoqec.errors import InputError
-from autoqec.runner.data import Batch, FaultSampler
+from autoqec.runner.data import Batch, ShotSource
 
 _FILL = 32_768  # shots looked through at a time to fill the buffer
 _FILL_DRAWS = 400  # at most so many draws fill it; later draws replace
@@ -27,8 +27,14 @@ _FILL_DRAWS = 400  # at most so many draws fill it; later draws replace
 Seeds = Callable[[int], int]
 """From the number of a draw to its sampler seed."""
 
-IsHard = Callable[[U8, U8], npt.NDArray[np.bool_]]
-"""Of packed detectors and observables."""
+IsHard = Callable[[U8, U8], npt.NDArray[np.bool_ | np.float32]]
+"""Of packed detectors and observables: whether each shot is kept, or its weight in the loss, 0 if it is not kept."""
+
+
+def one_pass(shots: int) -> dict[str, int]:
+    """How HardShots looks through so many recorded shots: about once each, and no further if few are hard."""
+    fill = min(shots, _FILL)
+    return {"fill": fill, "fills": -(-shots // fill)}
 
 
 class HardShots:
@@ -40,7 +46,7 @@ class HardShots:
 
     def __init__(
         self,
-        sampler: FaultSampler,
+        sampler: ShotSource,
         seeds: Seeds,
         is_hard: IsHard,
         *,
@@ -67,6 +73,7 @@ class HardShots:
             None,
             torch.cat([b.which for b in kept])[:size],
             kept[0].priors,
+            weight=torch.cat([_weight(b) for b in kept])[:size],
         )
         share = sum(map(len, kept)) / (len(kept) * fill)
         self._slot = max(1, min(draw // 5, int(share * draw), len(self.buffer) // 4))
@@ -91,6 +98,7 @@ class HardShots:
         self.buffer.syndrome[rows] = new.syndrome
         self.buffer.observables[rows] = new.observables
         self.buffer.which[rows] = new.which
+        _weight(self.buffer)[rows] = _weight(new)
 
     def pick(self, size: int, step: int) -> Tensor:
         """Random rows of the buffer."""
@@ -107,8 +115,16 @@ class HardShots:
         """The hard ones among the shots of one draw."""
         fresh = self._sampler.sample(size, self._seeds(draw))
         hard = self._is_hard(packed(fresh.syndrome), packed(fresh.observables))
-        part = fresh.take(torch.from_numpy(np.flatnonzero(hard)).to(fresh.syndrome.device))
-        return Batch(part.syndrome, part.observables, None, part.which, part.priors)
+        device = fresh.syndrome.device
+        part = fresh.take(torch.from_numpy(np.flatnonzero(hard)).to(device))
+        weight = torch.from_numpy(hard[hard > 0].astype(np.float32)).to(device)
+        return Batch(part.syndrome, part.observables, None, part.which, part.priors, weight=weight)
+
+
+def _weight(batch: Batch) -> Tensor:
+    if batch.weight is None:
+        raise ValueError("hard shots have weights")
+    return batch.weight
 
 
 def packed(bits: Tensor) -> np.ndarray[Any, np.dtype[np.uint8]]:

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from autoqec.decoders.modules.predecoders import ProblemPredecoder
-from autoqec.runner.data import FaultSampler
+from autoqec.runner.data import ShotSource
 from autoqec.runner.gap import Pairs
 from autoqec.runner.hard_shots import HardShots, Seeds, packed
 from autoqec.runner.losses import Loss
@@ -38,7 +38,7 @@ class Objective(Protocol):
 class MarginalObjective:
     """A loss on marginals: of the matching edges where the backend is given those, else of the faults."""
 
-    def __init__(self, sampler: FaultSampler, seeds: Seeds, batch: int, loss: Loss) -> None:
+    def __init__(self, sampler: ShotSource, seeds: Seeds, batch: int, loss: Loss) -> None:
         self._sampler, self._seeds, self._batch, self._loss = sampler, seeds, batch, loss
 
     def prepare(self, step: int) -> None:
@@ -80,7 +80,7 @@ class GapObjective:
     def step(self, module: ProblemPredecoder, index: int) -> float:
         self.shots.refresh(index)
         buffer = self.shots.buffer
-        waiting: list[tuple[Tensor, Future[Any]]] = []
+        waiting: list[tuple[Tensor, Tensor | None, Future[Any]]] = []
         for rows in self.shots.pick(self._batch, index).chunk(self._parts):
             batch = buffer.take(rows).to(module.prior.device)
             with mixed_precision(batch.syndrome.device):
@@ -89,14 +89,15 @@ class GapObjective:
             future = self._pool.submit(
                 self._pairs.differences, packed(batch.syndrome), packed(batch.observables), detached
             )
-            waiting.append((weights, future))
+            waiting.append((weights, batch.weight, future))
         # Added up on the device: a number asked for here would wait for the gradients of the part.
         parts: list[Tensor] = []
-        for weights, future in waiting:
+        for weights, counts, future in waiting:
             difference, usable = future.result()
             signed = torch.from_numpy(difference).to(weights.device, weights.dtype)
             keep = torch.from_numpy(usable).to(weights.device)
             losses = F.softplus((weights * signed).sum(dim=1)) * keep
+            losses = losses if counts is None else losses * counts
             loss = losses.sum() / self._batch
             if loss.requires_grad and bool(usable.any()):
                 loss.backward()  # type: ignore[no-untyped-call]

@@ -32,6 +32,7 @@ RoundStatus = Literal[
 RECONCILED: tuple[RoundStatus, ...] = ("orphaned_branch", "branch_manually_deleted")
 """Statuses of the rows that reconciliation makes up; only they may have a reconcile_id."""
 
+TrainedOn = Literal["model", "process", "recorded"]
 TrainingStop = Literal["all_steps", "time_budget", "patience", "no_epochs"]
 FailureKind = Literal[
     "config_invalid",
@@ -173,6 +174,28 @@ class RunnerConfig(BaseModel):
     # additions: train with torch.compile; the round or checkpoint.pt to start from
     torch_compile: bool = False
     init_from: str | None = None
+    # additions: a training of hours, whatever training_profile says, and its processes (by default one for each GPU)
+    campaign: bool = False
+    processes: int | None = Field(default=None, ge=1, le=1024)
+    # addition: folder for TensorBoard's event files
+    tensorboard: str | None = None
+    # additions: recorded shots to train on, their observables if those have a file of their own, and the format of both
+    train_shots: str | None = None
+    train_observables: str | None = None
+    train_shots_format: Literal["01", "b8", "r8", "hits", "dets", "ptb64"] | None = None
+
+    @property
+    def profile(self) -> str:
+        """The name of its budgets."""
+        return "campaign" if self.campaign else self.training_profile
+
+    @model_validator(mode="after")
+    def _processes_of_a_campaign(self) -> Self:
+        if self.processes is not None and not self.campaign:
+            raise ValueError(
+                f"processes = {self.processes} belongs to a campaign: give profile campaign, or leave it out"
+            )
+        return self
 
     @model_validator(mode="after")
     def _worktree_fields_agree(self) -> Self:
@@ -257,6 +280,10 @@ class RoundMetrics(BaseModel):
     # addition: of a cascade, what a shot costs that reaches each stage, all of them together, the gates' thresholds, and at every p the
     # share of shots that each stage is asked about; `flops_per_syndrome` is then what is expected at the reference p
     cascade: CascadeFigures | None = None
+    # additions: where training shots came from; of recorded ones, their hash and their number
+    trained_on: TrainedOn | None = None
+    train_shots_sha256: str | None = None
+    train_shots_recorded: int | None = Field(default=None, ge=0)
 
     @model_validator(mode="after")
     def _interval_is_ordered(self) -> Self:

@@ -18,7 +18,7 @@ from autoqec.envs.environment import Environment
 from autoqec.envs.problem import U8
 from autoqec.envs.seeds import derive_seed
 from autoqec.errors import InputError
-from autoqec.runner.data import Batch, FaultSampler
+from autoqec.runner.data import Batch, ShotSource
 from autoqec.runner.hard_shots import IsHard, packed
 
 _DRAWS = 64
@@ -79,16 +79,16 @@ class LeftOpen:
         return is_open
 
 
-class OpenSampler(FaultSampler):
-    """Shots that are left open, with their fault labels. A function of (size, seed), like those of the sampler that it looks through."""
+class OpenSource:
+    """Shots that are left open, with their fault labels. A function of (size, seed), like those of the source that it looks through."""
 
-    def __init__(self, sampler: FaultSampler, is_open: IsHard) -> None:
-        self._sampler, self._is_open = sampler, is_open
+    def __init__(self, source: ShotSource, is_open: IsHard) -> None:
+        self._source, self._is_open = source, is_open
 
     def sample(self, size: int, seed: int) -> Batch:
         found: list[Batch] = []
         for draw in range(_DRAWS):
-            fresh = self._sampler.sample(4 * size, derive_seed("open", str(seed), draw))
+            fresh = self._source.sample(4 * size, derive_seed("open", str(seed), draw))
             rows = np.flatnonzero(self._is_open(packed(fresh.syndrome), packed(fresh.observables)))
             found.append(fresh.take(torch.from_numpy(rows).to(fresh.syndrome.device)))
             if sum(map(len, found)) >= size:

@@ -31,7 +31,7 @@ from autoqec.io.locks import locked
 from autoqec.io.scratch import scratch_folder
 from autoqec.io.validate import load_model, validate_model
 from autoqec.layout import RoundDir
-from autoqec.runner import handover, initial
+from autoqec.runner import handover, initial, recorded
 from autoqec.runner.failure_kinds import RoundFailed, failure_of
 from autoqec.runner.profiles import PROFILES
 from autoqec.runner.provisions import fill_cache
@@ -60,7 +60,8 @@ def run_round(
 
     Raises:
         RunnerCallPathError: `code_cwd` is set. Edited modules need a process that starts in their worktree.
-        InputError: the round's origin is given in part, the checkpoint to start from is none, or the folder holds a verified round.
+        InputError: the round's origin is given in part, the checkpoint to start from is none, recorded shots cannot be used, or
+            the folder holds a verified round.
     """
     if config.code_cwd is not None and Path(config.code_cwd).resolve() != Path.cwd().resolve():
         raise RunnerCallPathError(
@@ -76,6 +77,7 @@ def run_round(
     if config.init_from is not None:
         start_from = initial.named(config.init_from)
         config = initial.with_hash(config, start_from)
+    shots = recorded.named(config, env)
     files.path.mkdir(parents=True, exist_ok=True)
     with locked(files.lock) as lock:
         if (done := metrics_of_attempt(files, config.round_attempt_id)) is not None:
@@ -86,12 +88,18 @@ def run_round(
         if not files.config.is_file() or files.config.read_text(errors="replace") != asked:
             files.training_state.unlink(missing_ok=True)  # of another config
         atomic.write_text(files.config, asked)
+        recorded.keep(files, shots)
         start = time.monotonic()
-        metrics = _supervised(config, env, safety, files, lock, start_from, show_progress=show_progress)
+        metrics = _supervised(
+            config, env, safety, files, lock, start_from, shots, show_progress=show_progress
+        )
         if metrics.train_wallclock_s == 0.0 and metrics.status == "killed_by_safety":
             metrics = metrics.model_copy(update={"train_wallclock_s": time.monotonic() - start})
         if files.checkpoint.is_file():
             metrics = metrics.model_copy(update={"checkpoint_sha256": sha256_file(files.checkpoint)})
+        if shots is not None:
+            said = {"train_shots_sha256": shots.sha256, "train_shots_recorded": len(shots)}
+            metrics = metrics.model_copy(update=said)
         metrics = _with_provenance(metrics, config, commit_sha)
         write_metrics(files, metrics)
         atomic.write_text(files.manifest, json.dumps(_manifest(files, config, env), indent=2) + "\n")
@@ -171,6 +179,7 @@ def _supervised(
     files: RoundDir,
     lock: int,
     start_from: initial.Initial | None,
+    shots: recorded.Recorded | None,
     *,
     show_progress: bool,
 ) -> RoundMetrics:
@@ -181,6 +190,14 @@ def _supervised(
     except AutoQECError as error:
         return _failed(failure_of(error, "config_invalid"))
     code = code_of(config, dsl)
+    if (config.processes or 1) > 1 and not code.is_own:
+        hint = "leave --processes out"
+        message = f"code that is not the installed package's own trains in one process: {hint}"
+        return _failed(Failure("config_invalid", message, "processes", hint))
+    if config.tensorboard is not None and not code.is_own:
+        hint = "leave --tensorboard out; train.log has the loss"
+        message = f"code that is not the installed package's own writes in its round's folder alone: {hint}"
+        return _failed(Failure("config_invalid", message, "tensorboard", hint))
     ready(code, env, dsl)
     begin = time.monotonic()
     job: dict[str, Any] = {
@@ -195,6 +212,9 @@ def _supervised(
     with scratch_folder("round") as scratch:
         job_file, result = scratch / "job.json", scratch / "metrics.json"
         job["result"] = str(result)
+        if shots is not None:
+            job["train_shots"] = str(scratch / "train_shots.npz")
+            recorded.hand_over(shots, scratch / "train_shots.npz")
         command = [sys.executable, "-P", "-m", "autoqec.runner.child", str(job_file)]
         if code.is_own:
             job_file.write_text(json.dumps(job))
@@ -211,7 +231,7 @@ def _supervised(
             return _failed(failed.failure)
         job["config"]["round_dir"] = str(files.confined.resolve())
         job_file.write_text(json.dumps(job))
-        profile = PROFILES[config.training_profile]
+        profile = PROFILES[config.profile]
         fill_cache(scratch / "cache", env, profile, seconds=safety.wall_clock_s)
         spent = time.monotonic() - begin
         failure = _wait_watched(start, safety.wall_clock_s, files, lock, spent=spent)
@@ -363,7 +383,7 @@ def _manifest(files: RoundDir, config: RunnerConfig, env: Environment) -> dict[s
         "env_yaml_sha256": sha256_file(Path(config.env_yaml_path)) if config.env_yaml_path else None,
         "seed": config.seed,
         "init_from_sha256": sha256_file(files.initial) if files.initial.exists() else None,
-        "training_profile": config.training_profile,
+        "training_profile": config.profile,
         "invocation_argv": config.invocation_argv,
         "commit_message": config.commit_message,
     }

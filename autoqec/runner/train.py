@@ -8,6 +8,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,8 @@ from autoqec.io import atomic
 from autoqec.runner.failure_kinds import RoundFailed
 from autoqec.runner.objective import Objective
 from autoqec.runner.schema import Failure, TrainingStop
+from autoqec.runner.team import ALONE, Team
+from autoqec.runner.telemetry import Telemetry
 
 WARMUP = 0.05
 CLIP = 1.0
@@ -86,6 +89,8 @@ def train(
     progress: Callable[[int, int, float], None] | None = None,
     stage: int = 0,
     is_last: bool = True,
+    telemetry: Telemetry | None = None,
+    team: Team = ALONE,
 ) -> TrainingReport:
     """Trains `module` in place and leaves the best state in it. Killed and called again, it resumes where it was.
 
@@ -103,24 +108,27 @@ def train(
         first, stale, best = _resume(state_path, module, optimiser, ema, report, log)
         report.earlier_s = report.seconds
     else:
-        report.untrained_score = report.kept_score = report.least_score = select(module)
+        report.untrained_score = report.kept_score = report.least_score = team.lead(lambda: select(module))
         if stage == 0:
             log.write_text("")
         report.logged_before = len(log.read_text().splitlines())
     objective.prepare(first)
+    if telemetry is not None:
+        telemetry.begin(first)
     every = max(1, schedule.steps // schedule.evaluations)
     start = saved = time.monotonic()
     bad = 0
     with log.open("a") as file:
         for step in range(first, schedule.steps):
-            if report.seconds + time.monotonic() - start > schedule.seconds:
+            spent = report.seconds + time.monotonic() - start
+            if team.lead(partial(float, spent > schedule.seconds)):
                 report.stopped = "time_budget"
                 break
             for group in optimiser.param_groups:
                 group["lr"] = learning_rate(step, schedule)
             optimiser.zero_grad(set_to_none=True)
             module.train()
-            loss = objective.step(module, step)
+            loss = team.average(module, objective.step(module, step))
             norm = torch.nn.utils.clip_grad_norm_(module.parameters(), CLIP)
             if not math.isfinite(loss) or not bool(torch.isfinite(norm)):
                 bad += 1
@@ -133,10 +141,14 @@ def train(
             report.steps = step + 1
             file.write(f"{report.logged_before + step + 1}\t{loss:.6g}\n")
             file.flush()
+            if telemetry is not None:
+                telemetry.step(step + 1, loss, learning_rate(step, schedule))
             if progress is not None:
                 progress(step + 1, schedule.steps, loss)
             if (step + 1) % every == 0 or step + 1 == schedule.steps:
-                score = _score(module, ema, select)
+                score = team.lead(lambda: _score(module, ema, select))
+                if telemetry is not None:
+                    telemetry.score(step + 1, score)
                 report.least_score = min(report.least_score, score)
                 stale = stale + 1 if score > _level(report.least_score) else 0
                 if is_kept(score, report):
@@ -145,13 +157,13 @@ def train(
                 elif stale >= schedule.patience:
                     report.stopped = "patience"
                     break
-            if time.monotonic() - saved >= schedule.save_seconds:
+            if team.leads and time.monotonic() - saved >= schedule.save_seconds:
                 saved = time.monotonic()
                 _save(state_path, module, optimiser, ema, best, report, stale, saved - start, stage)
     report.seconds += time.monotonic() - start
     module.load_state_dict(best)
     module.eval()
-    if is_last:
+    if is_last and team.leads:
         state_path.unlink(missing_ok=True)
     return report
 

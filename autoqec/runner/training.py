@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,16 +20,22 @@ from autoqec.envs.environment import Environment
 from autoqec.envs.problem import U8, DecodingProblem
 from autoqec.envs.seeds import derive_seed
 from autoqec.layout import RoundDir
-from autoqec.runner.data import FaultSampler, sampling_device
+from autoqec.runner.data import ShotSource, sampling_device
 from autoqec.runner.failures import FailureObjective, Unsettled, few_numbers
-from autoqec.runner.gap import make_pairs
-from autoqec.runner.hard_shots import HardShots, IsHard
+from autoqec.runner.gap import MatchingPairs, make_pairs
+from autoqec.runner.hard_shots import HardShots, IsHard, one_pass
 from autoqec.runner.losses import MARGINAL_LOSSES
+from autoqec.runner.mining import OwnStart
 from autoqec.runner.objective import GapObjective, MarginalObjective, Objective
 from autoqec.runner.profiles import Profile
-from autoqec.runner.schema import TrainingStop
-from autoqec.runner.stages import MOST_LOOKED_THROUGH, LeftOpen, OpenSampler, set_threshold
+from autoqec.runner.recorded import Recorded
+from autoqec.runner.schema import TrainedOn
+from autoqec.runner.shot_sources import make_source, trained_on
+from autoqec.runner.stages import MOST_LOOKED_THROUGH, LeftOpen, OpenSource, set_threshold
+from autoqec.runner.team import ALONE, Team
+from autoqec.runner.telemetry import Telemetry
 from autoqec.runner.train import Schedule, Select, TrainingReport, joined, saved_stage, saved_weights, train
+from autoqec.runner.training_note import TRAINED_ON, note
 
 Progress = Callable[[int, int, float], None]
 
@@ -36,16 +44,10 @@ _LATER_BUFFER = 8
 """The buffer of a later stage is so many times smaller: an open shot is rare."""
 _STAGE_SEEDS = 10_000_000
 
-_STOPPED: dict[TrainingStop, str] = {
-    "all_steps": "all steps done",
-    "time_budget": "time budget of {seconds:g} s used up after {steps} steps",
-    "patience": "{patience} evaluations in a row were worse than the best",
-    "no_epochs": "epochs: 0",
-}
-
 
 class Training:
-    """at: the reference p. device: where the network trains."""
+    """at: the reference p. device: where the network trains. recorded: what to train on in place of fresh shots. team: the processes that
+    train together. tensorboard: folder for event files."""
 
     def __init__(
         self,
@@ -58,10 +60,15 @@ class Training:
         device: torch.device,
         nan_rate: float,
         progress: Progress | None = None,
+        recorded: Recorded | None = None,
+        team: Team = ALONE,
+        tensorboard: str | None = None,
     ) -> None:
         self._env, self._profile, self._files = env, profile, files
         self._seed, self._at, self._device = seed, at, device
         self._nan_rate, self._progress = nan_rate, progress
+        self._recorded, self._team, self._tensorboard = recorded, team, tensorboard
+        self._log = files.train_log if team.leads else Path(os.devnull)
         self._stage = 0
         self._share = 1.0
 
@@ -77,7 +84,11 @@ class Training:
     ) -> tuple[TrainingReport, dict[str, Any]]:
         """Trains in place. problems: at every p of the sweep. Returns also the fields of RoundMetrics that training fills."""
         start = time.monotonic()
-        sampler = self._sampler(problems)
+        kind = self._trained_on(dsl) if self.planned_steps(dsl) else None
+        source = None if kind is None else self._source(kind, problems)
+        if kind is not None:
+            team = f"process {self._team.rank + 1} of {self._team.size}"
+            print(f"training on {TRAINED_ON[kind]}, {team}", flush=True)
         per_epoch = self._per_epoch(dsl)
         stages = dsl.parts
         select: Select | None = None
@@ -90,7 +101,7 @@ class Training:
                 self._begin(module, self._files.training_state if self._stage == resumed > 0 else None)
             steps = per_epoch * part.training.epochs
             draws = steps * part.training.batch_size
-            objective = self._objective(part, module, sampler, draws) if steps else None
+            objective = self._objective(part, module, source, draws) if steps and source is not None else None
             left = self._profile.train_seconds - (time.monotonic() - start)
             schedule = Schedule(
                 steps=steps,
@@ -101,24 +112,30 @@ class Training:
             )
             if objective is None:
                 if self._stage == 0:
-                    self._files.train_log.write_text("")
+                    self._log.write_text("")
                 report = TrainingReport(stopped="no_epochs")
             else:
                 select = select or self._selection()
-                report = train(
-                    module,
-                    objective,
-                    schedule,
-                    select=select,
-                    log=self._files.train_log,
-                    state_path=self._files.training_state,
-                    progress=self._progress,
-                    stage=self._stage,
-                    is_last=part is stages[-1],
-                )
+                telemetry = self._telemetry(part.training.batch_size, len(stages))
+                with telemetry or contextlib.nullcontext():
+                    report = train(
+                        module,
+                        objective,
+                        schedule,
+                        select=select,
+                        log=self._log,
+                        state_path=self._files.training_state,
+                        progress=self._progress,
+                        stage=self._stage,
+                        is_last=part is stages[-1],
+                        telemetry=telemetry,
+                        team=self._team,
+                    )
             reports.append(report)
-            notes.append((f"stage {self._stage + 1}: " if len(stages) > 1 else "") + _note(report, schedule))
-        self._files.training_state.unlink(missing_ok=True)
+            heading = f"stage {self._stage + 1}: " if len(stages) > 1 else ""
+            notes.append(heading + note(report, schedule, kind))
+        if self._team.leads:
+            self._files.training_state.unlink(missing_ok=True)
         module.to("cpu")
         report = joined(reports)
         return report, {
@@ -131,14 +148,34 @@ class Training:
             "training_stopped": report.stopped,
             "training_kept_step": report.kept_step if report.steps else None,
             "training_note": "; ".join(notes),
+            "trained_on": kind,
         }
 
-    def _sampler(self, problems: list[DecodingProblem]) -> FaultSampler:
+    def _telemetry(self, batch: int, stages: int) -> Telemetry | None:
+        if self._tensorboard is None or not self._team.leads:
+            return None
+        folder = Path(self._tensorboard) / self._files.path.name
+        folder = folder / f"stage_{self._stage + 1}" if stages > 1 else folder
+        return Telemetry(folder, batch=batch, device=self._device)
+
+    def _trained_on(self, dsl: PredecoderDSL) -> TrainedOn:
+        needs_faults = dsl.training.loss in MARGINAL_LOSSES
+        return trained_on(
+            self._env, self._at, needs_faults=needs_faults, is_recorded=self._recorded is not None
+        )
+
+    def _source(self, kind: TrainedOn, problems: Sequence[DecodingProblem]) -> ShotSource:
         """Most shots at the reference p, where the round is judged; the rest keeps the model right along the sweep."""
-        sweep = self._env.spec.noise.p
-        others = REFERENCE_SHARE if len(sweep) == 1 else (1 - REFERENCE_SHARE) / (len(sweep) - 1)
-        shares = [REFERENCE_SHARE if p == self._at else others for p in sweep]
-        return FaultSampler(problems, sampling_device(self._device), shares=shares)
+        others = REFERENCE_SHARE if len(problems) == 1 else (1 - REFERENCE_SHARE) / (len(problems) - 1)
+        shares = [REFERENCE_SHARE if problem.p == self._at else others for problem in problems]
+        training = None if self._recorded is None else self._recorded.split(self._selecting)[0]
+        device = sampling_device(self._device)
+        return make_source(kind, self._env, problems, device, shares=shares, recorded=training, at=self._at)
+
+    @property
+    def _selecting(self) -> int:
+        """How many shots choose among training states, at most."""
+        return self._profile.selection_shots(self._env.spec.eval_protocol)
 
     def _begin(self, module: CascadePredecoder, saved: Path | None) -> None:
         """The gate in front of the stage, and the stages that are in use. saved: the state that this stage resumes from."""
@@ -148,8 +185,7 @@ class Training:
         elif self._stage > 0:
             low, _ = self._env.spec.noise.seed_policy.train
             seed = derive_seed("train-gate", self._env.stream(self._at), low + self._stage)
-            shots = self._profile.selection_shots(self._env.spec.eval_protocol)
-            sample = self._env.sampler(self._at).sample(shots, seed)
+            sample = self._env.sampler(self._at).sample(self._selecting, seed)
             self._share = set_threshold(module, self._backend(), sample.detectors, self._device)
             module.train_stage(self._stage)
         else:
@@ -163,43 +199,49 @@ class Training:
         low, high = self._env.spec.noise.seed_policy.train
         cycle, offset = divmod(index + _STAGE_SEEDS * self._stage, high - low + 1)
         stream = f"{self._env.content_hash}/seed{self._seed}/cycle{cycle}"
+        stream += f"/process{self._team.rank}" if self._team.rank else ""
         return derive_seed("train", stream, low + offset)
 
     def _objective(
-        self, dsl: PredecoderDSL, module: ProblemPredecoder, sampler: FaultSampler, draws: int
+        self, dsl: PredecoderDSL, module: ProblemPredecoder, source: ShotSource, draws: int
     ) -> Objective:
         """draws: shots that all steps take together."""
         through_backend = {"backend_gap": self._gap, "failures": self._failures}
         settings = dsl.training
+        batch = -(-settings.batch_size // self._team.size)
         if settings.loss in through_backend:
-            return through_backend[settings.loss](settings.batch_size, module, sampler, draws)
+            return through_backend[settings.loss](batch, module, source, draws)
         if isinstance(module, CascadePredecoder) and self._stage > 0:
-            sampler = OpenSampler(sampler, LeftOpen(module, self._backend(), self._device))
-        return MarginalObjective(sampler, self._seeds, settings.batch_size, MARGINAL_LOSSES[settings.loss])
+            source = OpenSource(source, LeftOpen(module, self._backend(), self._device))
+        return MarginalObjective(source, self._seeds, batch, MARGINAL_LOSSES[settings.loss])
 
-    def _gap(self, batch: int, module: ProblemPredecoder, sampler: FaultSampler, draws: int) -> Objective:
+    def _gap(self, batch: int, module: ProblemPredecoder, source: ShotSource, draws: int) -> Objective:
         problem = self._env.problem(self._at)
         pairs = make_pairs(problem, self._env.spec.classical_backend, None)
-        is_hard: IsHard = pairs.is_hard
-        size, draw = min(self._profile.hard_shots, draws), 4 * batch
+        is_hard: IsHard = OwnStart(module, pairs) if isinstance(pairs, MatchingPairs) else pairs.is_hard
+        buffered, draw = self._profile.hard_shots, 4 * batch
         if isinstance(module, CascadePredecoder) and self._stage > 0:
             is_hard = LeftOpen(module, self._backend(), self._device, pairs.is_hard)
-            size = min(self._profile.hard_shots // _LATER_BUFFER, draws)
+            buffered //= _LATER_BUFFER
             draw = max(draw, min(MOST_LOOKED_THROUGH * batch, int(batch / (4 * max(self._share, 1e-9)))))
-        return GapObjective(HardShots(sampler, self._seeds, is_hard, size=size, draw=draw), batch, pairs)
+        size = min(buffered, draws) // self._team.size
+        once = {} if self._recorded is None else one_pass(len(self._recorded))
+        shots = HardShots(source, self._seeds, is_hard, size=size, draw=draw, **once)
+        return GapObjective(shots, batch, pairs)
 
-    def _failures(self, batch: int, module: ProblemPredecoder, _: FaultSampler, draws: int) -> Objective:
+    def _failures(self, batch: int, module: ProblemPredecoder, _: ShotSource, draws: int) -> Objective:
         """On shots at the reference p alone, where failures are judged."""
         few_numbers(module)
         device = module.prior.device
         problem = self._env.problem(self._at)
         backend = self._backend()
+        kind = trained_on(self._env, self._at, needs_faults=False, is_recorded=self._recorded is not None)
 
         def decode(searched: ProblemPredecoder, detectors: U8) -> U8:
             return PredecoderPipeline(searched, backend, device=device, threads=None).decode(detectors)
 
         shots = HardShots(
-            FaultSampler([problem], sampling_device(device), shares=[1.0]),
+            self._source(kind, [problem]),
             self._seeds,
             Unsettled(module, decode, self._seeds(2_000_000)),
             size=min(self._profile.hard_shots, draws, 8 * batch),
@@ -210,29 +252,18 @@ class Training:
         return FailureObjective(shots, batch, decode, self._seeds)
 
     def _selection(self) -> Select:
-        """Failures at the reference p on circuit shots of the val labels, apart from those of the final validation."""
+        """Failures at the reference p on circuit shots of the val labels, apart from those of the final validation, or on
+        recorded shots that do not train."""
         backend = self._backend()
-        low, _ = self._env.spec.noise.seed_policy.val
-        seed = derive_seed("val-select", self._env.stream(self._at), low)
-        shots = self._env.sampler(self._at).sample(
-            self._profile.selection_shots(self._env.spec.eval_protocol), seed
-        )
+        if self._recorded is not None:
+            _, shots = self._recorded.split(self._selecting)
+        else:
+            low, _ = self._env.spec.noise.seed_policy.val
+            seed = derive_seed("val-select", self._env.stream(self._at), low)
+            shots = self._env.sampler(self._at).sample(self._selecting, seed)
 
         def failures(module: ProblemPredecoder) -> float:
             pipeline = PredecoderPipeline(module, backend, device=self._device, threads=None)
             return float((pipeline.decode(shots.detectors) != shots.observables).any(axis=1).sum())
 
         return failures
-
-
-def _note(report: TrainingReport, schedule: Schedule) -> str:
-    """How training ended, for people."""
-    stopped = _STOPPED[report.stopped].format(
-        seconds=schedule.seconds, steps=report.steps, patience=schedule.patience
-    )
-    if report.untrained_score is None:
-        return stopped
-    return (
-        f"{stopped}; kept step {report.kept_step} of {report.steps} "
-        f"({report.kept_score:g} failures on the selection shots, untrained {report.untrained_score:g})"
-    )

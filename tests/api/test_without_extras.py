@@ -16,20 +16,24 @@ EXTRAS = (
     "mcp",
     "relay_bp",
 )
-BLOCK = f"""
+BLOCK = """
 import sys
 from importlib.machinery import PathFinder
 class Present(PathFinder):
     @classmethod
     def find_spec(cls, name, path=None, target=None):
-        return None if name.partition(".")[0] in {EXTRAS!r} else PathFinder.find_spec(name, path, target)
+        return None if name.partition(".")[0] in MISSING else PathFinder.find_spec(name, path, target)
 sys.meta_path[sys.meta_path.index(PathFinder)] = Present
 """
 
 
-def run(code: str, folder: Path) -> subprocess.CompletedProcess:
+def run(code: str, folder: Path, missing: tuple[str, ...] = EXTRAS) -> subprocess.CompletedProcess:
     return subprocess.run(
-        [sys.executable, "-c", BLOCK + code], cwd=folder, capture_output=True, text=True, check=False
+        [sys.executable, "-c", f"MISSING = {missing!r}\n{BLOCK}{code}"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
     )
 
 
@@ -76,5 +80,15 @@ def test_a_command_names_it_too_and_leaves_nothing(words: list[str], tmp_path: P
     done = run(f"sys.argv = ['autoqec', *{words!r}]\nfrom cli.autoqec import main\nmain()", tmp_path)
     assert done.returncode != 0
     assert "pip install 'autoqec[learn]'" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_event_files_need_tensorboard(tmp_path: Path) -> None:
+    words = ["run-round", "surface_d3_depol", "neural_bp_gap", "r1", "--tensorboard", "board"]
+    code = f"sys.argv = ['autoqec', *{words!r}]\nfrom cli.autoqec import main\nmain()"
+    done = run(code, tmp_path, missing=("tensorboard",))
+    assert done.returncode == 2
+    assert "pip install 'autoqec[tensorboard]'" in done.stderr
     assert "Traceback" not in done.stderr
     assert list(tmp_path.iterdir()) == []

@@ -20,7 +20,7 @@ from autoqec.runner.execute import Round
 from autoqec.runner.hard_shots import packed
 from autoqec.runner.safety import Safety
 from autoqec.runner.schema import RoundMetrics, RunnerConfig
-from autoqec.runner.stages import LeftOpen, OpenSampler, set_threshold, threshold
+from autoqec.runner.stages import LeftOpen, OpenSource, set_threshold, threshold
 from autoqec.runner.train import Schedule, saved_stage
 
 SHARE = 0.1
@@ -148,7 +148,7 @@ def test_later_stages_train_on_open_shots_alone(env) -> None:
     module.train_stage(1)
     is_open = LeftOpen(module, backend, cpu)
     sampler = FaultSampler([problem], "cpu")
-    batch = OpenSampler(sampler, is_open).sample(32, 7)
+    batch = OpenSource(sampler, is_open).sample(32, 7)
     assert len(batch) == 32
     assert batch.faults.shape == (problem.n_faults, 32)
     assert is_open(packed(batch.syndrome), packed(batch.observables)).all()

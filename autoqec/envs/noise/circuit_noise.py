@@ -105,12 +105,12 @@ def add_noise(circuit: stim.Circuit, noise: CircuitNoise) -> stim.Circuit:
         gate = stim.gate_data(instruction.name)
         busy.update(qubits_of(instruction))
         readout = readout or gate.produces_measurements or gate.is_reset
-        for part in _disjoint_parts(instruction) if gate.is_unitary else [instruction]:
+        for part in disjoint_parts(instruction) if gate.is_unitary else [instruction]:
             _append_noisy(noisy, part, gate, qubits_of(part), noise)
     return noisy
 
 
-def _disjoint_parts(instruction: stim.CircuitInstruction) -> list[stim.CircuitInstruction]:
+def disjoint_parts(instruction: stim.CircuitInstruction) -> list[stim.CircuitInstruction]:
     """The instruction cut where a qubit repeats (`CX 0 1 1 2` is two gates in sequence), so noise comes between."""
     parts: list[list[stim.GateTarget]] = [[]]
     seen: set[int] = set()

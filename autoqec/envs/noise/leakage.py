@@ -11,18 +11,18 @@ forgets that leakage persists, and it is the mismatch a decoder has to live with
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
-import numpy.typing as npt
 import stim
 
 from autoqec.envs.noise.circuit_noise import append_channel, measured_basis, qubits_of
-from autoqec.envs.problem import U8
-from autoqec.envs.sampling import Shots
+from autoqec.envs.noise.leakage_process import Process, compile_process
+from autoqec.envs.sampling import CircuitSampler, Shots
 from autoqec.envs.schema import LeakageSpec
 
-Mask = npt.NDArray[np.bool_]
-_BATCH = 4096
-_READOUT_FLIP = {"X": "Z", "Y": "X", "Z": "X"}
+SAMPLER_VERSION = 2
+"""Part of the name of what is sampled: raise it when a seed gives other shots."""
 
 
 def twirled(circuit: stim.Circuit, rates: LeakageSpec, p: float) -> stim.Circuit:
@@ -64,80 +64,24 @@ def _twirl_gate(population: list[float], a: int, b: int, rates: LeakageSpec, p: 
 
 
 class LeakageSampler:
-    """Samples the process itself: a Pauli frame per shot plus a leaked flag per qubit and shot."""
+    """Samples the process itself: Stim has the Pauli noise, a compiled kernel the leakage."""
 
     def __init__(self, circuit: stim.Circuit, rates: LeakageSpec, p: float) -> None:
-        self._steps = list(circuit.flattened())
-        self._n_qubits = circuit.num_qubits
-        self._n_observables = circuit.num_observables
-        self._rates = rates
-        self._p = p
+        self._circuit, self._rates, self._p = circuit, rates, p
+
+    @cached_property
+    def _process(self) -> Process:
+        return compile_process(self._circuit)
 
     def sample(self, shots: int, seed: int) -> Shots:
+        from autoqec.envs.noise.leakage_kernel import run_process  # numba takes a while to import
+
         rng = np.random.default_rng(seed)
-        parts = [self._batch(min(_BATCH, shots - start), rng) for start in range(0, max(shots, 1), _BATCH)]
-        return Shots(np.concatenate([d for d, _ in parts]), np.concatenate([o for _, o in parts]))
-
-    def _batch(self, shots: int, rng: np.random.Generator) -> tuple[U8, U8]:
-        # Stim rounds batches up to its word size and cannot make an empty one.
-        width = max(shots, 1)
-        frame = stim.FlipSimulator(
-            batch_size=width,
-            num_qubits=self._n_qubits,
-            disable_stabilizer_randomization=False,
-            seed=int(rng.integers(2**63)),
+        pauli = CircuitSampler(self._circuit).sample(shots, int(rng.integers(2**63)))
+        both = np.concatenate([pauli.detectors, pauli.observables], axis=1)
+        rates = self._rates
+        run_process(
+            both, self._circuit.num_qubits, self._process, rates.leak * self._p, rates.seep, rates.spread, rng
         )
-        leaked = np.zeros((self._n_qubits, width), dtype=np.bool_)
-        for step in self._steps:
-            gate = stim.gate_data(step.name) if step.name != "TICK" else None
-            if gate is not None and gate.produces_measurements and gate.is_single_qubit_gate:
-                self._coin_readout(frame, leaked, qubits_of(step), measured_basis(step.name), rng)
-            frame.do(step)
-            if gate is None:
-                continue
-            if gate.is_reset:
-                leaked[qubits_of(step)] = False
-            elif gate.is_unitary and gate.is_two_qubit_gate:
-                pairs = [
-                    [t.value for t in g] for g in step.target_groups() if all(t.is_qubit_target for t in g)
-                ]
-                self._gate(frame, leaked, np.array(pairs, dtype=np.intp).reshape(-1, 2), rng)
-        detectors = frame.get_detector_flips(bit_packed=False).T[:shots]
-        observables = frame.get_observable_flips(bit_packed=False).T[:shots]
-        return np.packbits(detectors, axis=1, bitorder="little"), np.packbits(
-            observables, axis=1, bitorder="little"
-        )
-
-    def _coin_readout(
-        self, frame: stim.FlipSimulator, leaked: Mask, qubits: list[int], basis: str, rng: np.random.Generator
-    ) -> None:
-        if not leaked[qubits].any():
-            return
-        mask = np.zeros_like(leaked)
-        mask[qubits] = leaked[qubits] & (rng.random((len(qubits), leaked.shape[1]), dtype=np.float32) < 0.5)
-        frame.broadcast_pauli_errors(pauli=_READOUT_FLIP[basis], mask=mask)
-
-    def _gate(
-        self, frame: stim.FlipSimulator, leaked: Mask, pairs: npt.NDArray[np.intp], rng: np.random.Generator
-    ) -> None:
-        qubits, partners = pairs.ravel(), pairs[:, ::-1].ravel()
-        shape = (len(qubits), leaked.shape[1])
-        own, partner = leaked[qubits], leaked[partners]
-
-        def happens(probability: float) -> Mask:
-            return rng.random(shape, dtype=np.float32) < probability
-
-        now = own | happens(self._rates.leak * self._p)
-        scrambled = partner
-        if partner.any():
-            now |= partner & happens(self._rates.spread)
-        if now.any():
-            seeping = now & happens(self._rates.seep)
-            scrambled = partner | seeping
-            now &= ~seeping
-        leaked[qubits] = now
-        if scrambled.any():
-            for pauli in "XZ":
-                mask = np.zeros_like(leaked)
-                mask[qubits] = scrambled & happens(0.5)
-                frame.broadcast_pauli_errors(pauli=pauli, mask=mask)
+        n_bytes = pauli.detectors.shape[1]
+        return Shots(np.ascontiguousarray(both[:, :n_bytes]), np.ascontiguousarray(both[:, n_bytes:]))
