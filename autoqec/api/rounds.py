@@ -11,6 +11,7 @@ from autoqec.decoders.dsl_schema import PredecoderDSL, canonical_dict
 from autoqec.envs.environment import Environment
 from autoqec.envs.load import load_env
 from autoqec.errors import AutoQECError, InputError
+from autoqec.executors.registry import LOCAL, check_executor
 from autoqec.io.git import checked_out
 from autoqec.io.optional import check_installed
 from autoqec.io.strict_yaml import read_yaml
@@ -54,6 +55,7 @@ def train(
     wall_clock_s: float = 1800.0,
     memory_gb: float | None = None,
     torch_compile: bool = False,
+    executor: str | None = None,
     show_progress: bool = False,
     check: bool = True,
     **origin: Any,
@@ -71,6 +73,7 @@ def train(
         wall_clock_s: seconds until the round is stopped.
         memory_gb: maximum memory of a training batch. Default: what is free.
         torch_compile: train with a compiled graph network.
+        executor: where validation decodes: "local", "ray" for a cluster of this machine, or "ray:ADDRESS". Default: local.
         check: whether a round that fails is an error; else its metrics say so.
         origin: of a round with a branch of its own, fields of `autoqec.runner.schema.RunnerConfig` that say where it comes from:
             code_cwd, branch, fork_from, compose_mode, round_attempt_id, commit_message, invocation_argv.
@@ -116,7 +119,10 @@ def train(
         update={"predecoder_config": given, "training_profile": profile or dsl.training.profile}
     )
     safety = Safety(wall_clock_s=wall_clock_s, memory_gb=memory_gb)
-    metrics = supervise.run_round(runner, env, safety, commit_sha=commit, show_progress=show_progress)
+    where = check_executor(executor or LOCAL)
+    metrics = supervise.run_round(
+        runner, env, safety, commit_sha=commit, show_progress=show_progress, executor=where
+    )
     if check and metrics.status != "ok":
         raise AutoQECError(f"{metrics.status}: {metrics.status_reason}", where=runner.round_dir)
     return Round(Path(runner.round_dir), metrics, env)

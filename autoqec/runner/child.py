@@ -39,7 +39,7 @@ def _run(job: dict[str, Any]) -> RoundMetrics:
     env = Environment(EnvSpec.model_validate(job["spec"]), root=Path(job["root"]), origin=job["origin"])
     config = RunnerConfig.model_validate(job["config"])
     progress = _bar() if job["progress"] and sys.stderr.isatty() else None
-    return Round(config, env, Safety(**job["safety"]), progress=progress).run()
+    return Round(config, env, Safety(**job["safety"]), progress=progress, executor=job["executor"]).run()
 
 
 def _end_with_caller() -> None:

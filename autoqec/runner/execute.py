@@ -26,6 +26,7 @@ from autoqec.envs.environment import Environment
 from autoqec.envs.problem import U8, DecodingProblem
 from autoqec.envs.seeds import derive_seed
 from autoqec.errors import InputError
+from autoqec.executors.registry import LOCAL, opened
 from autoqec.io.hashing import sha256_bytes
 from autoqec.io.validate import validate_model
 from autoqec.layout import RoundDir
@@ -81,12 +82,14 @@ class Round:
         *,
         progress: Progress | None = None,
         workers: int | None = None,
+        executor: str = LOCAL,
     ) -> None:
         self.config, self.env, self.safety = config, env, safety
         self.files = RoundDir(config.round_dir)
         self.profile: Profile = PROFILES[config.training_profile]
         self._progress = progress
         self._workers = workers
+        self._executor = executor
         self._earlier_labels = (0, -1)
         self._facts: dict[str, Any] = {"train_seed": config.seed, "training_profile": config.training_profile}
 
@@ -298,10 +301,16 @@ class Round:
 
     def _validate(self, at: float) -> None:
         start = time.monotonic()
-        validation = Validation(
-            self.env, self.files.checkpoint, self.profile, device=pick_device().type, workers=self._workers
-        )
-        self._facts |= validation.run(at)
+        with opened(self._executor) as where:
+            validation = Validation(
+                self.env,
+                self.files.checkpoint,
+                self.profile,
+                device=pick_device().type,
+                workers=self._workers,
+                executor=where,
+            )
+            self._facts |= validation.run(at)
         self._facts["eval_wallclock_s"] = time.monotonic() - start
 
     def _metrics(self, failure: Failure | None = None) -> RoundMetrics:
