@@ -35,6 +35,9 @@ class LocalExecutor:
     def __init__(self, cores: int | None = None) -> None:
         self.cores = cores or available_cores()
 
+    def share(self, count: int) -> tuple[float, float]:
+        return max(1, self.cores // count), 0.0
+
     def lanes(self, program: Program, count: int) -> LocalLanes:
         return LocalLanes(program, count)
 

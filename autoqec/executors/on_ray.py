@@ -70,9 +70,11 @@ class RayExecutor:
     def cores(self) -> int:
         return max(1, int(ray.cluster_resources().get("CPU", 1)))
 
-    @property
-    def gpus(self) -> float:
-        return float(ray.cluster_resources().get("GPU", 0))
+    def share(self, count: int) -> tuple[float, float]:
+        nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+        largest = max((node.get("CPU", 0.0) for node in nodes), default=1.0)
+        gpus = sum(node.get("GPU", 0.0) for node in nodes)
+        return max(1.0, min(self.cores // count, largest)), min(1.0, gpus / count)
 
     def lanes(self, program: Program, count: int) -> RayLanes:
         return RayLanes(program, count)

@@ -90,6 +90,10 @@ class Executor(Protocol):
         """That lanes may use together."""
         ...
 
+    def share(self, count: int) -> tuple[float, float]:
+        """Cores and GPUs that each of `count` lanes can have at the same time."""
+        ...
+
     def lanes(self, program: Program, count: int) -> Lanes: ...
 
 

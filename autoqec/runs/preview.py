@@ -32,7 +32,7 @@ def preview(env_name: str, plan: Plan, run_id: str | None = None) -> dict[str, A
         rounds_planned=plan.rounds,
         branches=(Branch(BASELINE, (), canonical_dict(BASELINE_CONFIG)),),
         budget_left_s=None if plan.budget_minutes is None else 60.0 * plan.budget_minutes,
-        memory_gb=plan.memory_gb,
+        memory_gb=plan.memory_gb / plan.parallel,
         refuse_over_budget=plan.refuse_over_budget,
     )
     return _about(plan, context.env) | _ahead(plan, context, "first", plan.rounds)
