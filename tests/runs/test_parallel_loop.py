@@ -17,7 +17,16 @@ from autoqec.search.proposal import Proposal, RoundContext
 
 pytestmark = pytest.mark.runs
 
-COMPARED = ("round", "train_seed", "config_hash", "dsl_config", "ler_predecoder", "delta_ler", "status", "branch")
+COMPARED = (
+    "round",
+    "train_seed",
+    "config_hash",
+    "dsl_config",
+    "ler_predecoder",
+    "delta_ler",
+    "status",
+    "branch",
+)
 
 
 def told(workspace: Path, wanted, names: tuple[str, ...] = COMPARED) -> list[dict]:
