@@ -89,10 +89,8 @@ class Seconds(Number):
         super().__init__(min=1, max=MAX_SECONDS)
 
 
-class ExecutorName(click.ParamType[str]):
+class ExecutorName(click.types.StringParamType):
     """Where work runs."""
-
-    name = "local|ray[:ADDRESS]"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         from autoqec.executors.registry import check_executor
@@ -102,7 +100,9 @@ class ExecutorName(click.ParamType[str]):
 
 def executor_option(help: str) -> Callable[[Any], Any]:
     """`--executor` of a command; help: what runs there."""
-    return click.option("--executor", type=ExecutorName(), help=f"{help} Default: local.")
+    return click.option(
+        "--executor", type=ExecutorName(), metavar="local|ray[:ADDRESS]", help=f"{help} Default: local."
+    )
 
 
 class AnyPath(click.Path):

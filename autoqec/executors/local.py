@@ -43,20 +43,31 @@ class LocalExecutor:
 
 
 class LocalLanes:
+    """A lost lane is not replaced while others are left; when none is, all start again."""
+
     def __init__(self, program: Program, count: int) -> None:
         self._held = contextlib.ExitStack()
-        jobs, answers = ([os.pipe() for _ in range(count)] for _ in range(2))
-        theirs = [end for (job, _), (_, answer) in zip(jobs, answers, strict=True) for end in (job, answer)]
+        self._target, self._count = program.target, count
+        self._told: bytes | None = None
+        self._busy: dict[Connection, int] = {}
+        self._outbox = Outbox()
         try:
-            self._server = subprocess.Popen(
-                [sys.executable, "-P", "-c", _SERVER, program.target, *map(str, theirs)],
-                stdin=subprocess.DEVNULL,
-                pass_fds=theirs,
-                env=self._environment(program),
-            )
+            self._variables = self._environment(program)
+            self._start()
         except BaseException:
             self._held.close()
             raise
+
+    def _start(self) -> None:
+        jobs, answers = ([os.pipe() for _ in range(self._count)] for _ in range(2))
+        theirs = [end for (job, _), (_, answer) in zip(jobs, answers, strict=True) for end in (job, answer)]
+        try:
+            self._server = subprocess.Popen(
+                [sys.executable, "-P", "-c", _SERVER, self._target, *map(str, theirs)],
+                stdin=subprocess.DEVNULL,
+                pass_fds=theirs,
+                env=self._variables,
+            )
         finally:
             for end in theirs:
                 os.close(end)
@@ -65,8 +76,8 @@ class LocalLanes:
             for (_, job), (answer, _) in zip(jobs, answers, strict=True)
         }
         """By the pipe that a lane answers on, the one that it is asked on."""
-        self._busy: dict[Connection, int] = {}
-        self._outbox = Outbox()
+        if self._told is not None:
+            self.tell(self._told)
 
     def _environment(self, program: Program) -> dict[str, str]:
         """The modules that this process would import, from the same places. -P: the working directory is not one of them."""
@@ -87,9 +98,11 @@ class LocalLanes:
 
     @property
     def has_room(self) -> bool:
-        return len(self._idle) > len(self._outbox)
+        free = len(self._idle) if self._jobs else self._count  # which start again with the next message
+        return free > len(self._outbox)
 
     def tell(self, message: bytes) -> None:
+        self._told = message
         for job in self._jobs.values():
             with contextlib.suppress(BrokenPipeError):  # it has died: its next answer says so
                 job.send_bytes(_TELL + message)
@@ -108,9 +121,10 @@ class LocalLanes:
 
     def receive(self) -> tuple[int, bytes]:
         while True:
+            if not self._jobs:
+                self._server.wait()
+                self._start()
             self._hand_out()
-            if not self._busy:
-                raise self._outbox.give_up()
             lane = wait(list(self._busy))[0]
             assert isinstance(lane, Connection)
             number = self._busy.pop(lane)

@@ -68,7 +68,7 @@ class Lanes(Protocol):
         """The next answer, with the number of its message.
 
         Raises:
-            GivenUp: a message lost too many lanes, or none is left.
+            GivenUp: a message lost too many lanes.
         """
         ...
 
@@ -138,10 +138,6 @@ class Outbox:
             raise GivenUp(f"a worker process ended while it worked, {losses} times on the same task", number)
         self._losses[number] = losses
         self._waiting.appendleft(number)
-
-    def give_up(self) -> GivenUp:
-        """No lane is left for what waits."""
-        return GivenUp("a worker process ended while it worked, and none is left", self._waiting[0])
 
 
 def run(lanes: Lanes, messages: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:

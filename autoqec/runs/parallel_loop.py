@@ -13,6 +13,7 @@ from dataclasses import replace
 from autoqec.errors import AutoQECError
 from autoqec.executors.protocol import Executor, GivenUp, Lanes, Program
 from autoqec.io.crash_points import crash_point
+from autoqec.io.locks import locked
 from autoqec.runner.schema import Failure, RoundMetrics, RunnerConfig
 from autoqec.runner.supervise import write_metrics
 from autoqec.runs.experiment import Experiment
@@ -83,6 +84,9 @@ class ParallelLoop(Loop):
         if experiment.is_over or experiment.journal.row is not None:
             return
         crash_point("before training")
+        if experiment.journal.training:  # by a process that was killed; what that one started ends with it
+            with locked(self.research.run.files.guard(experiment.name.round)):
+                experiment.worktree.reset(experiment.commit())
         config = experiment.hand_out()
         number = self._lanes.send(message_of(config, self.research.subprocess_runner()))
         self._sent[number] = experiment

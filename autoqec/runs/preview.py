@@ -60,6 +60,7 @@ def _about(plan: Plan, env: EnvFacts) -> dict[str, Any]:
         "proposer": plan.proposer,
         "profile": plan.profile,
         "rounds": plan.rounds,
+        "parallel": plan.parallel,
         "verify_shots": None if plan.is_smoke else plan.shots_verify(env.spec.eval_protocol),
         "budget_minutes": plan.budget_minutes,
         "round_minutes": plan.round_s / 60,

@@ -55,11 +55,20 @@ def test_a_message_whose_lane_is_lost_is_answered_by_another(lanes: LocalLanes, 
     assert not deadly.exists()
 
 
-def test_a_message_that_ends_every_lane_is_given_up(lanes: LocalLanes) -> None:
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_message_that_ends_every_lane_is_given_up(count: int) -> None:
+    lanes = LocalLanes(ECHO, count)
     lanes.send(b"always")
     with pytest.raises(GivenUp, match="a worker process ended") as caught:
         lanes.receive()
     assert caught.value.number == 0
+    lanes.tell(b"told ")
+    assert dict(run(lanes, [b"a", b"b", b"c"])) == {
+        0: b"told a",
+        1: b"told b",
+        2: b"told c",
+    }  # all lanes were lost
+    lanes.close()
 
 
 def test_a_private_lane_has_folders_of_its_own(tmp_path: Path) -> None:
