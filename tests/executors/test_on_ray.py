@@ -206,8 +206,9 @@ def front(files: RunDir) -> list[dict[str, Any]]:
 
 
 @pytest.fixture
-def start(tmp_path: Path, env_yaml: Path) -> Callable[..., subprocess.Popen[bytes]]:
+def start(tmp_path: Path, env_yaml: Path) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
     variables = {"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1", "AUTOQEC_HOME": str(tmp_path / "home")}
+    begun = []
 
     def begin(folder: Path, *words: str) -> subprocess.Popen[bytes]:
         folder.mkdir(exist_ok=True)
@@ -221,11 +222,14 @@ def start(tmp_path: Path, env_yaml: Path) -> Callable[..., subprocess.Popen[byte
             "--own-repository",
             *words,
         ]
-        return subprocess.Popen(
-            command, cwd=folder, env={**os.environ, **variables}, stdout=subprocess.DEVNULL
-        )
+        environment = {**os.environ, **variables}
+        begun.append(subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.DEVNULL))
+        return begun[-1]
 
-    return begin
+    yield begin
+    for process in begun:
+        process.terminate()
+        process.wait()
 
 
 def processes_of(folder: Path) -> list[str]:
