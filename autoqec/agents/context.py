@@ -57,6 +57,8 @@ def ideator_context(context: RoundContext, machine: Data) -> str:
         ),
         _best_configs(context),
     ]
+    if context.in_flight:
+        parts.append(_in_flight(context))
     return _assemble("ideator", context.env.spec, parts)
 
 
@@ -205,6 +207,16 @@ def _environment(context: RoundContext) -> Part:
 
 def _machine(machine: Data) -> Part:
     return Part("Machine, timings and budget", _data("machine state", _json(machine), _MACHINE))
+
+
+def _in_flight(context: RoundContext) -> Part:
+    lines = [
+        f"round {row['round']}: {fences.one_line(str(row['hypothesis']), 200)}"
+        + (f" | {_json(compact(row['dsl_config']))}" if config_of(row) is not None else "")
+        for row in context.in_flight
+    ]
+    told = "These train now and have no result yet. Propose something else; they cannot be forked from.\n"
+    return Part("Rounds in flight", told + _data("rounds in flight", "\n".join(lines), _CONFIGS))
 
 
 def _best_configs(context: RoundContext) -> Part:

@@ -18,6 +18,7 @@ from autoqec.decoders.reference_p import plain_backend
 from autoqec.envs.environment import Environment
 from autoqec.envs.load import load_env
 from autoqec.errors import InputError
+from autoqec.executors.registry import LOCAL, opened
 from autoqec.finds.predecoder import Predecoder, load_predecoder
 
 if TYPE_CHECKING:
@@ -105,6 +106,7 @@ def compare(
     p: float | Sequence[float] | None = None,
     shots: int = 20_000,
     max_errors: int | None = None,
+    executor: str | None = None,
     workers: int | None = None,
     reuse: bool = True,
     progress: Progress | None = None,
@@ -118,6 +120,7 @@ def compare(
         p: one physical error rate or several. Default: the environment's sweep.
         shots: per p.
         max_errors: ends a p, in whole chunks of shots, when every decoder has so many failures.
+        executor: "local", "ray" for a cluster of this machine, or "ray:ADDRESS". The failures are the same. Default: local.
         workers: processes. Default: one per core.
         reuse: whether to take shots of the same decoders from earlier calls, and keep those of this one.
         progress: called with (p, shots done, shots wanted).
@@ -141,7 +144,10 @@ def compare(
     }
     able = [choice for choice in chosen if reasons.get(choice.name) is None]
     results = []
-    with Evaluator(env, workers=workers, store=reuse, progress=progress) as evaluator:
+    with (
+        opened(executor or LOCAL) as where,
+        Evaluator(env, executor=where, workers=workers, store=reuse, progress=progress) as evaluator,
+    ):
         for value in sweep:
             results.append(evaluator.run(value, able, shots, max_errors=max_errors))
             if results[-1].interrupted:

@@ -52,6 +52,7 @@ class Asked:
     verify_shots: int | None = None
     refuse_over_budget: bool = False
     own_repository: bool = False
+    parallel: int | None = None
     event: Event = ignore
 
     @property
@@ -84,6 +85,7 @@ class Asked:
             ("profile", self.profile, plan.profile),
             ("proposer", self.proposer, plan.proposer),
             ("no_llm", self.no_llm or None, plan.is_smoke),
+            ("parallel", self.parallel, plan.parallel),
             ("verify_shots", self.verify_shots, plan.verify_shots),
             ("refuse_over_budget", self.refuse_over_budget or None, plan.refuse_over_budget),
             ("own_repository", own if self.own_repository else None, str(repository.parent)),
@@ -137,6 +139,7 @@ class Asked:
             "verify_shots": self.verify_shots,
             "refuse_over_budget": self.refuse_over_budget,
             "memory_gb": default_memory_gb(),
+            "parallel": self.parallel or 1,
         }
         return validate_model(asked, Plan, where="run")
 

@@ -11,6 +11,7 @@ from autoqec.api.frames import frame
 from autoqec.api.planning import Asked, Event, ignore
 from autoqec.errors import InputError
 from autoqec.eval.pareto import best_of
+from autoqec.executors.registry import LOCAL, check_executor, opened
 from autoqec.finds.predecoder import Predecoder, load_predecoder
 from autoqec.layout import in_runs, runs_folder
 from autoqec.runs import fork_graph
@@ -18,11 +19,13 @@ from autoqec.runs.backing import backed_front
 from autoqec.runs.history import rounds_of
 from autoqec.runs.loop import Loop
 from autoqec.runs.overview import overview
+from autoqec.runs.parallel_loop import ParallelLoop
 from autoqec.runs.plan import read_plan
 from autoqec.runs.proposer_adapters import make_adapter
 from autoqec.runs.research_run import Progress
 from autoqec.runs.results import results
 from autoqec.runs.run import Run
+from autoqec.runs.training_worker import training
 
 if TYPE_CHECKING:
     import pandas
@@ -128,6 +131,10 @@ def run(
     refuse_over_budget: bool = False,
     verify_shots: int | None = None,
     no_llm: bool = False,
+    parallel: int | None = None,
+    executor: str | None = None,
+    round_cpus: float | None = None,
+    round_gpus: float | None = None,
     event: Event = ignore,
     progress: Progress | None = None,
 ) -> RunRecord:
@@ -147,6 +154,10 @@ def run(
         refuse_over_budget: refuse configs beyond the environment's budgets, which else run and are marked.
         verify_shots: minimum shots per p of a verification.
         no_llm: smoke loop of random templates, without verification.
+        parallel: rounds in flight at a time. Default: 1, or that of the run that resumes.
+        executor: where rounds train and are verified: "local", "ray" for a cluster of this machine, or "ray:ADDRESS". Default: local.
+        round_cpus, round_gpus: what a training takes of a node, where several run or a cluster does; GPUs may be a fraction. Default: its
+            share of what there is.
         event: called with what happened, and its facts.
         progress: of verifications, called with (what, tasks done, tasks there are).
 
@@ -167,13 +178,22 @@ def run(
         verify_shots=verify_shots,
         refuse_over_budget=refuse_over_budget,
         own_repository=own_repository,
+        parallel=parallel,
         event=event,
     )
+    where = check_executor(executor or LOCAL)
     research, changes = asked.resumed() if asked.resumes else (asked.started(), {})
     adapter = make_adapter(research.plan.model_copy(update=changes), research.run.files)
     if changes:
         with research.run.exclusive():
             research.replan(**changes)
     event("started", {"run_id": research.run.run_id, "run_dir": str(research.run.files.path)})
-    outcome = Loop(research, adapter, event=event, progress=progress).run()
+    watch: dict[str, Any] = {"event": event, "progress": progress}
+    if research.plan.parallel == 1 and where == LOCAL:
+        outcome = Loop(research, adapter, **watch).run()
+    else:
+        with opened(where) as machines:
+            cpus, gpus = machines.share(research.plan.parallel)
+            program = training(round_cpus or cpus, gpus if round_gpus is None else round_gpus)
+            outcome = ParallelLoop(research, adapter, machines, program, **watch).run()
     return RunRecord(research.run.files.path, outcome.stopped)

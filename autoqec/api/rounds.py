@@ -11,6 +11,7 @@ from autoqec.decoders.dsl_schema import PredecoderDSL, canonical_dict
 from autoqec.envs.environment import Environment
 from autoqec.envs.load import load_env
 from autoqec.errors import AutoQECError, InputError
+from autoqec.executors.registry import LOCAL, check_executor
 from autoqec.io.git import checked_out
 from autoqec.io.optional import check_installed
 from autoqec.io.strict_yaml import read_yaml
@@ -60,6 +61,7 @@ def train(
     memory_gb: float | None = None,
     torch_compile: bool = False,
     tensorboard: str | Path | None = None,
+    executor: str | None = None,
     show_progress: bool = False,
     check: bool = True,
     **origin: Any,
@@ -82,6 +84,7 @@ def train(
         memory_gb: maximum memory of a training batch. Default: what is free.
         torch_compile: train with a compiled graph network.
         tensorboard: folder for event files that TensorBoard reads, in a folder of the round's name below it.
+        executor: where validation decodes: "local", "ray" for a cluster of this machine, or "ray:ADDRESS". Default: local.
         check: whether a round that fails is an error; else its metrics say so.
         origin: of a round with a branch of its own, fields of `autoqec.runner.schema.RunnerConfig` that say where it comes from:
             code_cwd, branch, fork_from, compose_mode, round_attempt_id, commit_message, invocation_argv.
@@ -135,7 +138,10 @@ def train(
     )
     limit = PROFILES[runner.profile].wall_clock_s if wall_clock_s is None else wall_clock_s
     safety = Safety(wall_clock_s=limit, memory_gb=memory_gb)
-    metrics = supervise.run_round(runner, env, safety, commit_sha=commit, show_progress=show_progress)
+    where = check_executor(executor or LOCAL)
+    metrics = supervise.run_round(
+        runner, env, safety, commit_sha=commit, show_progress=show_progress, executor=where
+    )
     if check and metrics.status != "ok":
         raise AutoQECError(f"{metrics.status}: {metrics.status_reason}", where=runner.round_dir)
     return Round(Path(runner.round_dir), metrics, env)

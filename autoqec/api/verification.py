@@ -12,6 +12,7 @@ from autoqec.errors import InputError
 from autoqec.eval import verify as verification
 from autoqec.eval.options import VerifyOptions
 from autoqec.eval.schema import VerifyReport
+from autoqec.executors.registry import LOCAL, opened
 from autoqec.layout import in_runs
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ def verify(
     *,
     parents: Sequence[str | Path | Round] = (),
     seeds: tuple[int, int] | int | None = None,
+    executor: str | None = None,
     **options: Any,
 ) -> VerifyReport:
     """The independent verification of a round on fresh shots, its model in the sandbox. Writes the report beside the round.
@@ -36,6 +38,7 @@ def verify(
         env: what it was trained on. Default: found by what the round says.
         parents: of a compose round, on the same shots; then the report says whether it composes.
         seeds: first and last label inside the holdout range, or how many of its first ones. Default: all.
+        executor: "local", "ray" for a cluster of this machine, or "ray:ADDRESS". Default: local.
         options: further fields of `autoqec.eval.options.VerifyOptions`, e.g. shots=100_000, cap=, bundle=, kind=, progress=.
     """
     own = None if isinstance(round_dir, str | Path) else round_dir.env
@@ -52,8 +55,9 @@ def verify(
     if isinstance(seeds, int):
         first = env.spec.noise.seed_policy.holdout[0]
         seeds = (first, first + seeds - 1)
-    chosen = VerifyOptions(seeds=seeds, **options)
-    return verification.verify_together([path, *map(_folder, parents)], env, chosen)[0]
+    with opened(executor or LOCAL) as where:
+        chosen = VerifyOptions(seeds=seeds, executor=where, **options)
+        return verification.verify_together([path, *map(_folder, parents)], env, chosen)[0]
 
 
 def _folder(given: str | Path | Round) -> Path:

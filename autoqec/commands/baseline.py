@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from autoqec.commands.named import RunPath
-from autoqec.commands.options import Count, Number, OutFile, PlotFile
+from autoqec.commands.options import Count, Number, OutFile, PlotFile, executor_option
 from autoqec.commands.output import print_json, print_table, print_warnings
 from autoqec.commands.progress import shots_progress
 from autoqec.errors import InputError
@@ -68,6 +68,7 @@ def _distances(_context: click.Context, _option: click.Parameter, text: str | No
     help="A round: its predecoder, on the same shots (repeatable).",
 )
 @click.option("--workers", type=Count(min=1, max=4096), help="Worker processes. Default: one per core.")
+@executor_option("Where workers are; the failures are the same.")
 @click.option("--fresh", is_flag=True, help="Neither reuse nor keep earlier shots of the same decoders.")
 @click.option("--csv", "csv_path", type=OutFile(), help="Write a sinter CSV.")
 @click.option(
@@ -87,6 +88,7 @@ def command(
     decoders: str | None,
     rounds: tuple[Path, ...],
     workers: int | None,
+    executor: str | None,
     fresh: bool,
     csv_path: Path | None,
     plot_path: Path | None,
@@ -121,6 +123,7 @@ def command(
                     p=list(ps) or None,
                     shots=shots,
                     max_errors=max_errors,
+                    executor=executor,
                     workers=workers,
                     reuse=not fresh,
                     progress=progress,

@@ -9,6 +9,7 @@ import errno
 import math
 import os
 import re
+from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -86,6 +87,22 @@ class Seconds(Number):
 
     def __init__(self) -> None:
         super().__init__(min=1, max=MAX_SECONDS)
+
+
+class ExecutorName(click.types.StringParamType):
+    """Where work runs."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        from autoqec.executors.registry import check_executor
+
+        return check_executor(_cut(value))
+
+
+def executor_option(help: str) -> Callable[[Any], Any]:
+    """`--executor` of a command; help: what runs there."""
+    return click.option(
+        "--executor", type=ExecutorName(), metavar="local|ray[:ADDRESS]", help=f"{help} Default: local."
+    )
 
 
 class AnyPath(click.Path):

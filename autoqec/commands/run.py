@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from autoqec.commands.options import Count, Number
+from autoqec.commands.options import Count, Number, executor_option
 from autoqec.commands.output import print_json, print_result, print_table
 from autoqec.commands.run_display import RunDisplay
 from autoqec.errors import InputError
@@ -61,6 +61,23 @@ def _usd(_context: click.Context, _option: click.Parameter, text: str | None) ->
 @click.option(
     "--own-repository", is_flag=True, help="Keep the branches in .autoqec/, not in AutoQEC's checkout."
 )
+@click.option(
+    "--parallel",
+    type=Count(min=1, max=1000),
+    metavar="K",
+    help="Rounds in flight at a time: round n is proposed from the results up to n - K. Default: 1, or that of a resumed run.",
+)
+@executor_option("Where rounds train and are verified.")
+@click.option(
+    "--round-cpus",
+    type=Number(min=0, min_open=True, max=1e6),
+    help="Cores of one training, with --parallel or a cluster. Default: its share.",
+)
+@click.option(
+    "--round-gpus",
+    type=Number(min=0, max=1e6),
+    help="GPUs of one training on a cluster; may be a fraction. Default: its share, at most 1.",
+)
 @click.option("--dry-run", is_flag=True, help="Say what would be done and what it may cost; write nothing.")
 @click.option(
     "--json", "as_json", is_flag=True, help="Print the results as JSON; nothing else goes to stdout."
@@ -78,6 +95,8 @@ def command(env_yaml: str, as_json: bool, dry_run: bool, resume: str | None, **o
     options["resume"] = resume is not None
     display = RunDisplay()
     if dry_run:
+        for where in ("executor", "round_cpus", "round_gpus"):
+            del options[where]
         _print_preview(Asked(env=env_yaml, event=display.event, **options).preview(), as_json)
         return
     try:

@@ -10,7 +10,7 @@ import click
 
 from autoqec.commands.invocation import normalised_argv, parents_of
 from autoqec.commands.named import ConfigPath, RunPath
-from autoqec.commands.options import AnyPath, Count, Number, OutFolder, Seconds
+from autoqec.commands.options import AnyPath, Count, Number, OutFolder, Seconds, executor_option
 from autoqec.commands.output import print_result, print_table, print_warnings
 from autoqec.envs.shot_files import FORMATS
 
@@ -49,6 +49,7 @@ from autoqec.envs.shot_files import FORMATS
     type=RunPath(),
     help="Start from the checkpoint of this round (folder, or checkpoint.pt): what fits is taken over, and the round says what.",
 )
+@executor_option("Where validation decodes; code that is not the installed package's own always does here.")
 @click.option(
     "--tensorboard",
     type=OutFolder(),
@@ -125,6 +126,7 @@ def command(
         wall_clock_s=words["wall_clock"],
         memory_gb=options["memory_gb"],
         torch_compile=options["torch_compile"],
+        executor=options["executor"],
         init_from=words["init_from"],
         tensorboard=words["tensorboard"],
         train_shots=words["train_shots"],

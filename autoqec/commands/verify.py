@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from autoqec.commands.named import RunPath
-from autoqec.commands.options import AnyPath, Count, Number, Seconds
+from autoqec.commands.options import AnyPath, Count, Number, Seconds, executor_option
 from autoqec.commands.output import print_json, print_table
 from autoqec.commands.progress import tasks_progress
 from autoqec.errors import InputError
@@ -89,6 +89,7 @@ def _labels(
     show_default=True,
     help="Seconds that the model may take in each of its processes; a thirtieth, but at least 120, for 1024 shots.",
 )
+@executor_option("Where the verifier's workers are.")
 @click.option("--repo", type=AnyPath(), help="Repository of the round's commit.")
 @click.option("--base", default="HEAD", show_default=True, help="What experiment branches leave from.")
 @click.option("--json", "as_json", is_flag=True, help="Print the report instead of a summary.")

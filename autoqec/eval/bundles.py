@@ -110,6 +110,10 @@ class Bundle:
             )
         return list(range(self.labels[0] + self.shots(p) // CHUNK, self.labels[0] + -(-shots // CHUNK)))
 
+    def seed(self, secret: Secret, p: float, label: int) -> int:
+        """Of the sampler of one chunk."""
+        return secret.seed(self.kind, self.name, self.env.stream(p), label)
+
     def add(self, p: float, chunks: Iterable[Shots]) -> None:
         """Appends whole chunks, in the order of their labels."""
         for chunk in chunks:
@@ -220,9 +224,9 @@ def is_sealed(folder: Path, identity: str) -> bool:
         return False
 
 
-def sample_chunk(env: Environment, secret: Secret, bundle: str, kind: str, p: float, label: int) -> Shots:
-    """The chunk of one label."""
-    return env.sampler(p).sample(CHUNK, secret.seed(kind, bundle, env.stream(p), label))
+def sample_chunk(env: Environment, p: float, seed: int) -> Shots:
+    """The chunk of one label, whose seed `Bundle.seed` says."""
+    return env.sampler(p).sample(CHUNK, seed)
 
 
 def read_rows(path: Path, bits: int, start: int, stop: int) -> U8:

@@ -155,7 +155,7 @@ class Evaluation:
             return
         spec, root = self.env.spec.model_dump_json(), str(self.env.root)
         tasks = [
-            Sample(spec, root, self.secret, self.bundle.name, self.bundle.kind, p, label)
+            Sample(spec, root, p, self.bundle.seed(self.secret, p, label))
             for label in self.bundle.missing(p, shots)
         ]
         self.bundle.add(p, self.pool.run(tasks, self._counter(f"sampling, p = {p:g}", len(tasks))))

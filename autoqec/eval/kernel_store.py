@@ -130,11 +130,10 @@ def _files(folder: Path) -> dict[str, str]:
 def _warm(folder: Path) -> None:
     """Compiles into `folder`. -P: nothing is imported from the working directory."""
     command = [sys.executable, "-P", "-c", "from autoqec.sandbox.warm import main; main()"]
-    environment = {**os.environ, **trusted_environment(folder)}
+    environment = {**os.environ, **trusted_environment(), "NUMBA_CACHE_DIR": str(folder)}
     subprocess.run(command, capture_output=True, timeout=_WARM_S, check=False, env=environment)
 
 
-def trusted_environment(kernels: Path) -> dict[str, str]:
-    """For the verifier's own processes: the modules that this process would import, and the kernels of the store."""
-    path = [str(Path(entry).absolute()) for entry in sys.path]
-    return {"PYTHONPATH": os.pathsep.join(path), "NUMBA_CACHE_DIR": str(kernels)}
+def trusted_environment() -> dict[str, str]:
+    """For the verifier's own processes: the modules that this process would import."""
+    return {"PYTHONPATH": os.pathsep.join(str(Path(entry).absolute()) for entry in sys.path)}

@@ -10,6 +10,7 @@ from autoqec.envs.environment import Environment
 from autoqec.errors import InputError
 from autoqec.eval.bundles import CHUNK, Kind
 from autoqec.eval.composition import THRESHOLD
+from autoqec.executors.protocol import Executor
 
 CONFIRMATIONS = 20
 CAP = 5
@@ -23,7 +24,7 @@ class VerifyOptions:
     confirmations: how many are planned for the run; each may spend 0.025 / confirmations of alpha. home: folder of secret, ledger and
     bundles. repo, base: repository of a round's commit, and the ref that experiment branches leave from.
     baseline_seconds: one core's time per p for each decoder beyond the plain backend. deadline_s: life of a worker.
-    progress: called with (what, tasks done, tasks there are).
+    executor: where workers are; by default on this machine. progress: called with (what, tasks done, tasks there are).
     """
 
     shots: int | None = None
@@ -40,6 +41,7 @@ class VerifyOptions:
     deadline_s: float = 3600.0
     threshold: float = THRESHOLD
     write: bool = True
+    executor: Executor | None = None
     progress: Callable[[str, int, int], None] | None = None
 
     def floor(self, env: Environment) -> int:

@@ -15,7 +15,6 @@ from autoqec.decoders.reference_p import reference_p
 from autoqec.envs.problem import U8
 from autoqec.envs.sampling import Shots
 from autoqec.eval.bundles import read_rows, sample_chunk
-from autoqec.eval.secret import Secret
 from autoqec.eval.verifier_worker import VerifierWorker
 
 F32 = npt.NDArray[np.float32]
@@ -62,19 +61,15 @@ class Scored(NamedTuple):
 
 @dataclass(frozen=True)
 class Sample:
-    """The chunk of one label at one p."""
+    """The chunk of one label at one p. A worker is told its seed, and not the secret that the seed follows from."""
 
     spec: str
     root: str
-    secret: Secret
-    bundle: str
-    kind: str
     p: float
-    label: int
+    seed: int
 
     def run(self, verifier: VerifierWorker) -> Shots:
-        env = verifier.environment(self.spec, self.root)
-        return sample_chunk(env, self.secret, self.bundle, self.kind, self.p, self.label)
+        return sample_chunk(verifier.environment(self.spec, self.root), self.p, self.seed)
 
 
 @dataclass(frozen=True)

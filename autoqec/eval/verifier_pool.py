@@ -2,63 +2,58 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import socket
-import subprocess
-import sys
-from collections.abc import Callable, Iterator, Sequence
-from multiprocessing.connection import Connection, wait
+import pickle
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from autoqec.errors import AutoQECError
 from autoqec.eval.kernel_store import trusted_environment
-from autoqec.eval.verifier_worker import Task
+from autoqec.eval.verifier_worker import Task, TaskWorker
 from autoqec.eval.worker_results import decode, result_type
 from autoqec.eval.worker_setup import NO_SETUP, WorkerSetup
+from autoqec.executors.local import LocalExecutor
+from autoqec.executors.protocol import Executor, Lanes, Program, run
 from autoqec.io.child_env import ONE_THREAD
-from autoqec.io.cores import available_cores
-from autoqec.io.scratch import scratch_folder
 
 MAX_WORKERS = 16
-MAX_RESULT = 1 << 30
+"""On one machine; a cluster gives as many as it has cores."""
 
 
 class VerifierPool:
     """Worker processes; use it as a context manager, so that they and their confined processes end with it.
 
-    kernels: folder of compiled ones, as `KernelStore` hands it out.
+    kernels: folder of compiled ones, as `KernelStore` hands it out. executor: where they are; by default on this machine.
     """
 
-    def __init__(self, kernels: Path, count: int | None = None) -> None:
-        self._processes: list[tuple[subprocess.Popen[bytes], Connection]] = []
-        self._held = contextlib.ExitStack()
-        self._scratch = self._held.enter_context(scratch_folder("verify"))
-        self._kernels = kernels
+    def __init__(self, kernels: Path, count: int | None = None, executor: Executor | None = None) -> None:
+        self._program = Program(
+            f"{TaskWorker.__module__}:{TaskWorker.__name__}",
+            {**ONE_THREAD, **trusted_environment()},
+            folders={"NUMBA_CACHE_DIR": kernels},
+            is_private=True,  # what lies in the user's cache is not believed
+        )
+        self._executor = executor or LocalExecutor()
+        self._lanes: Lanes | None = None
         self._setup = NO_SETUP
-        self.count = count or min(available_cores(), MAX_WORKERS)
+        most = MAX_WORKERS if isinstance(self._executor, LocalExecutor) else self._executor.cores
+        self.count = count or min(self._executor.cores, most)
 
     def __enter__(self) -> Self:
-        try:
-            for _ in range(self.count):
-                self._processes.append(_start(self._scratch, self._kernels))
-        except BaseException:
-            self.close()
-            raise
+        self._lanes = self._executor.lanes(self._program, self.count)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        if self._lanes is not None:
+            self._lanes.close() if kind is None else self._lanes.stop()
 
     def equip(self, setup: WorkerSetup) -> None:
         """Gives every worker the problems and models of the tasks that follow."""
+        assert self._lanes is not None
         self._setup = setup
-        for _, connection in self._processes:
-            connection.send(setup)
+        self._lanes.tell(pickle.dumps(setup))
 
     def renew(self) -> None:
         """The same problems and models, in confined processes that were asked nothing yet."""
@@ -71,73 +66,10 @@ class VerifierPool:
 
     def run(self, tasks: Sequence[Task], progress: Callable[[Any], None] | None = None) -> list[Any]:
         """The results of all tasks, in their order; tasks are started in that order as workers come free."""
+        assert self._lanes is not None
         results: list[Any] = [None] * len(tasks)
-        for index, result in self._finished(tasks):
-            results[index] = result
+        for index, answer in run(self._lanes, map(pickle.dumps, tasks)):
+            results[index] = decode(answer, result_type(type(tasks[index])))
             if progress is not None:
-                progress(result)
+                progress(results[index])
         return results
-
-    def _finished(self, tasks: Sequence[Task]) -> Iterator[tuple[int, Any]]:
-        idle = [connection for _, connection in self._processes]
-        busy: dict[Connection, int] = {}
-        following = iter(enumerate(tasks))
-        while True:
-            while idle and (step := next(following, None)) is not None:
-                connection = idle.pop()
-                connection.send(step[1])
-                busy[connection] = step[0]
-            if not busy:
-                return
-            for ready in wait(list(busy)):
-                connection = ready  # type: ignore[assignment]
-                index = busy.pop(connection)
-                try:
-                    payload = connection.recv_bytes(MAX_RESULT)
-                except (EOFError, OSError):
-                    raise AutoQECError(
-                        "a process of the verifier ended unexpectedly",
-                        where="verify",
-                        hint="was the machine out of memory?",
-                    ) from None
-                idle.append(connection)
-                yield index, decode(payload, result_type(type(tasks[index])))
-
-    def close(self) -> None:
-        for _, connection in self._processes:
-            connection.close()
-        for process, _ in self._processes:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(timeout=2)
-            process.kill()  # its worker goes with it
-            process.wait()
-        self._processes = []
-        self._held.close()
-
-
-def _start(scratch: Path, kernels: Path) -> tuple[subprocess.Popen[bytes], Connection]:
-    """A process that runs `verifier_worker.main`. It is trusted: it imports what this process would, from the same places.
-
-    -P: the working directory is not one of them. It may be the checkout that is being judged.
-    """
-    ours, theirs = socket.socketpair()
-    with theirs:
-        process = subprocess.Popen(
-            [
-                sys.executable,
-                "-P",
-                "-c",
-                "from autoqec.eval.verifier_worker import main; main()",
-                str(theirs.fileno()),
-            ],
-            stdin=subprocess.DEVNULL,
-            pass_fds=[theirs.fileno()],
-            env={
-                **os.environ,
-                **ONE_THREAD,
-                **trusted_environment(kernels),
-                "TMPDIR": str(scratch),
-                "AUTOQEC_CACHE": str(scratch / "cache"),  # what lies in the user's is not believed
-            },
-        )
-    return process, Connection(ours.detach())

@@ -6,13 +6,11 @@ bundle, asks the model about the shots, runs the classical backend and scores; o
 
 from __future__ import annotations
 
-import signal
-import sys
+import pickle
 import time
 import traceback
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -33,6 +31,7 @@ from autoqec.eval.metering import HiddenWork, Meter, reference_of
 from autoqec.eval.staged_answers import Answers, log_odds_of, of_all_stages, predicted, through_gates
 from autoqec.eval.worker_results import encode, encode_error
 from autoqec.eval.worker_setup import NO_SETUP, WorkerSetup
+from autoqec.executors.protocol import Worker
 from autoqec.sandbox.confined import Refused, WorkerDied
 from autoqec.sandbox.installed import installed_root
 from autoqec.sandbox.screening import INVALID, screen
@@ -299,28 +298,22 @@ def _readable(error: Exception) -> AutoQECError:
     return AutoQECError("".join(traceback.format_exception(error)).strip(), where="verify")
 
 
-def main() -> None:
-    """Serves tasks from the connection whose descriptor is the first argument, until it closes."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    connection = Connection(int(sys.argv[1]))
-    verifier = VerifierWorker(NO_SETUP)
-    try:
-        while True:
-            task: Task | WorkerSetup = connection.recv()
-            if isinstance(task, WorkerSetup):
-                verifier.close()
-                verifier = VerifierWorker(task)
-                continue
-            try:
-                answer = encode(task.run(verifier))
-            except Exception as error:
-                answer = encode_error(_readable(error))
-            connection.send_bytes(answer)
-    except (EOFError, BrokenPipeError, ConnectionResetError):
-        pass
-    finally:
-        verifier.close()
+class TaskWorker(Worker):
+    """A worker as a lane runs it: told a setup, asked tasks. It is trusted: it unpickles what the verifier sends it, and answers in
+    plain data."""
 
+    def __init__(self) -> None:
+        self._verifier = VerifierWorker(NO_SETUP)
 
-if __name__ == "__main__":
-    main()
+    def tell(self, message: bytes) -> None:
+        self._verifier.close()
+        self._verifier = VerifierWorker(pickle.loads(message))
+
+    def answer(self, message: bytes) -> bytes:
+        try:
+            return encode(pickle.loads(message).run(self._verifier))
+        except Exception as error:
+            return encode_error(_readable(error))
+
+    def close(self) -> None:
+        self._verifier.close()

@@ -85,7 +85,7 @@ class _Verification:
             ]
             for subject in subjects:
                 check_base(subject.code, self.options.base)
-            pool = stack.enter_context(VerifierPool(kernels, self.options.workers))
+            pool = stack.enter_context(VerifierPool(kernels, self.options.workers, self.options.executor))
             reports = self._judged(subjects, pool, stack)
         if self.options.write:
             report.write(round_dirs[0], reports[0])

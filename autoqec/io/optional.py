@@ -14,6 +14,7 @@ _EXTRAS = {
     "onnxruntime": "export",
     "onnxscript": "export",
     "pandas": "frames",
+    "ray": "ray",
     "safetensors": "learn",
     "starlette": "serve",
     "tensorboard": "tensorboard",

@@ -66,7 +66,8 @@ def _round(job: dict[str, Any], team: Team) -> RoundMetrics:
     config = RunnerConfig.model_validate(job["config"])
     progress = _bar() if job["progress"] and team.leads and sys.stderr.isatty() else None
     shots = recorded.taken(Path(job["train_shots"])) if "train_shots" in job else None
-    return Round(config, env, Safety(**job["safety"]), progress=progress, recorded=shots, team=team).run()
+    safety, where = Safety(**job["safety"]), job["executor"]
+    return Round(config, env, safety, progress=progress, executor=where, recorded=shots, team=team).run()
 
 
 def _end_with_caller() -> None:

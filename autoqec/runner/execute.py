@@ -24,6 +24,7 @@ from autoqec.decoders.transfer import start_from
 from autoqec.envs.environment import Environment
 from autoqec.envs.problem import DecodingProblem
 from autoqec.errors import InputError
+from autoqec.executors.registry import LOCAL, opened
 from autoqec.io.hashing import sha256_bytes
 from autoqec.io.validate import validate_model
 from autoqec.layout import RoundDir
@@ -54,6 +55,7 @@ class Round:
         workers: int | None = None,
         recorded: Recorded | None = None,
         team: Team = ALONE,
+        executor: str = LOCAL,
     ) -> None:
         self.config, self.env, self.safety = config, env, safety
         self.files = RoundDir(config.round_dir)
@@ -61,6 +63,7 @@ class Round:
         self._progress = progress
         self._workers = workers
         self._recorded, self._team = recorded, team
+        self._executor = executor
         self._earlier_labels = (0, -1)
         self._facts: dict[str, Any] = {"train_seed": config.seed, "training_profile": config.profile}
 
@@ -184,10 +187,16 @@ class Round:
 
     def _validate(self, at: float) -> None:
         start = time.monotonic()
-        validation = Validation(
-            self.env, self.files.checkpoint, self.profile, device=pick_device().type, workers=self._workers
-        )
-        self._facts |= validation.run(at)
+        with opened(self._executor) as where:
+            validation = Validation(
+                self.env,
+                self.files.checkpoint,
+                self.profile,
+                device=pick_device().type,
+                workers=self._workers,
+                executor=where,
+            )
+            self._facts |= validation.run(at)
         self._facts["eval_wallclock_s"] = time.monotonic() - start
 
     def _metrics(self, failure: Failure | None = None) -> RoundMetrics:

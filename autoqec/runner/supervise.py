@@ -24,6 +24,7 @@ import yaml
 from autoqec.decoders.dsl_schema import PredecoderDSL
 from autoqec.envs.environment import Environment
 from autoqec.errors import AutoQECError, InputError, RunnerCallPathError
+from autoqec.executors.registry import LOCAL
 from autoqec.io import atomic, processes
 from autoqec.io.child_env import child_environment
 from autoqec.io.hashing import sha256_file, sha256_json
@@ -51,12 +52,14 @@ def run_round(
     *,
     commit_sha: str | None = None,
     show_progress: bool = False,
+    executor: str = LOCAL,
 ) -> RoundMetrics:
     """Trains and validates one predecoder; writes the round's files and returns its metrics. It never raises for a round
     that fails: its status says so. While another process trains in the folder it waits, and an attempt that was trained
     there is not trained again.
 
-    commit_sha: the commit of the code that runs, where the round has a branch.
+    commit_sha: the commit of the code that runs, where the round has a branch. executor: where validation decodes, unless that code is
+    behind walls, which no other machine is.
 
     Raises:
         RunnerCallPathError: `code_cwd` is set. Edited modules need a process that starts in their worktree.
@@ -91,7 +94,15 @@ def run_round(
         recorded.keep(files, shots)
         start = time.monotonic()
         metrics = _supervised(
-            config, env, safety, files, lock, start_from, shots, show_progress=show_progress
+            config,
+            env,
+            safety,
+            files,
+            lock,
+            start_from,
+            shots,
+            show_progress=show_progress,
+            executor=executor,
         )
         if metrics.train_wallclock_s == 0.0 and metrics.status == "killed_by_safety":
             metrics = metrics.model_copy(update={"train_wallclock_s": time.monotonic() - start})
@@ -182,6 +193,7 @@ def _supervised(
     shots: recorded.Recorded | None,
     *,
     show_progress: bool,
+    executor: str,
 ) -> RoundMetrics:
     try:
         dsl = validate_model(config.predecoder_config, PredecoderDSL, where=str(files.config))
@@ -208,6 +220,7 @@ def _supervised(
         "safety": safety.__dict__,
         "progress": show_progress and code.is_own,
         "confined": not code.is_own,
+        "executor": executor if code.is_own else LOCAL,
     }
     with scratch_folder("round") as scratch:
         job_file, result = scratch / "job.json", scratch / "metrics.json"

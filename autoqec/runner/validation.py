@@ -16,6 +16,7 @@ from autoqec.decoders.protocol import DecoderFactory
 from autoqec.decoders.reference_p import plain_backend
 from autoqec.envs.environment import Environment
 from autoqec.envs.seeds import derive_seed
+from autoqec.executors.protocol import Executor
 from autoqec.runner.profiles import Profile
 from autoqec.stats.intervals import paired_difference
 from autoqec.stats.target import Target, check_target
@@ -24,14 +25,21 @@ _SPEED_SHOTS = 8192
 
 
 class Validation:
-    """device: where the network runs. The classical decoders always take every core; a network on a GPU takes one
+    """device: where the network runs. The classical decoders always take every core of the executor; a network on a GPU takes one
     process and joins the same shots."""
 
     def __init__(
-        self, env: Environment, checkpoint: Path, profile: Profile, *, device: str, workers: int | None
+        self,
+        env: Environment,
+        checkpoint: Path,
+        profile: Profile,
+        *,
+        device: str,
+        workers: int | None,
+        executor: Executor | None = None,
     ) -> None:
         self._env, self._checkpoint, self._profile = env, checkpoint, profile
-        self._device, self._workers = device, workers
+        self._device, self._workers, self._executor = device, workers, executor
         self._level = env.spec.eval_protocol.interval_level
         self._ours = self._predecoder(0)
 
@@ -46,7 +54,7 @@ class Validation:
         shots = self._profile.val_shots(self._env.spec.eval_protocol)
         shared: dict[str, Any] = {"purpose": "val", "labels": self._env.spec.noise.seed_policy.val}
         with (
-            Evaluator(self._env, workers=self._workers, **shared) as everyone,
+            Evaluator(self._env, executor=self._executor, workers=self._workers, **shared) as everyone,
             Evaluator(self._env, workers=1, **shared) as alone,
         ):
             pairing = _Pairing(everyone, everyone if self._device == "cpu" else alone)

@@ -293,7 +293,7 @@ class Experiment(RoundState):
         """Hands the config over, unless it repeats an earlier round."""
         dsl = coded.dsl
         config, details = canonical_dict(dsl), self.journal.details
-        repeat = find_repeat(config, context.history)
+        repeat = find_repeat(config, context.tried)
         if repeat is None:
             self.note(coder=coded.coder, origin=coded.origin)
             self.configure(config, one_line(coded.commit_message or "", 200) or None)

@@ -13,6 +13,7 @@ from autoqec.io.crash_points import crash_point
 from autoqec.runs.experiment import Experiment
 from autoqec.runs.proposer_adapters import ProposerAdapter
 from autoqec.runs.research_run import Progress, ResearchRun
+from autoqec.runs.worktree_runner import Runner
 from autoqec.search.draft import NothingLeft
 
 Event = Callable[[str, dict[str, Any]], None]
@@ -76,13 +77,21 @@ class Loop:
                 return unpaid  # nobody was asked, so there is no round: with more money the run resumes here
             if failure.kind in LASTING:
                 raise self._unavailable(failure) from failure
-            self._finish(self.research.propose_nothing(failure))
+            self._launch(self.research.propose_nothing(failure))
             return None
         except NothingLeft as error:
             return error.what
         self._event("proposed", {"round": context.round, **proposal.idea})
-        self._finish(self.research.propose(proposal))
+        self._launch(self.research.propose(proposal))
         return None
+
+    def _launch(self, experiment: Experiment) -> None:
+        """A round that was just proposed."""
+        self._finish(experiment)
+
+    def _runner(self, experiment: Experiment) -> Runner:
+        facts = {"round": experiment.name.round, "round_dir": str(experiment.files.path)}
+        return self.research.runner(lambda stage: self._event(stage, facts))
 
     def _finish(self, experiment: Experiment) -> None:
         """All that is left of a round, wherever an earlier process stopped."""
@@ -91,8 +100,7 @@ class Loop:
             self._code(experiment)
         if not experiment.is_over:
             crash_point("before training")
-            facts = {"round": number, "round_dir": str(experiment.files.path)}
-            experiment.train(self.research.runner(lambda stage: self._event(stage, facts)))
+            experiment.train(self._runner(experiment))
             self._event("trained", {"round": number, **experiment.row})
             context = self.research.now.context(number)
             experiment.analyse(lambda row: self.proposer.analyse(context, row, experiment.files))

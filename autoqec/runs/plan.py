@@ -30,6 +30,7 @@ class Plan(BaseModel):
     """rounds: in all, resumed or not. is_smoke: random templates without analyst's log, verification and verified front.
     memory_gb: what a training batch may need, fixed when the run started. wall_clock_s: of one round; by default its profile's.
     refuse_over_budget: whether configs beyond the environment's soft budgets are refused; by default they run and are marked.
+    parallel: rounds in flight at a time. The proposal of round n follows from the results of the rounds up to n - parallel.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
@@ -44,6 +45,7 @@ class Plan(BaseModel):
     memory_gb: float = Field(gt=0, le=1e12)
     wall_clock_s: float | None = Field(default=None, gt=0, le=1e6)
     refuse_over_budget: bool = False
+    parallel: int = Field(default=1, ge=1, le=1000)
 
     @property
     def round_s(self) -> float:
@@ -57,6 +59,11 @@ class Plan(BaseModel):
 
 def save_plan(files: RunDir, plan: Plan) -> None:
     atomic.write_text(files.plan, json.dumps(plan.model_dump(mode="json"), indent=2) + "\n")
+
+
+def is_parallel(files: RunDir) -> bool:
+    """Whether the run has rounds in flight side by side; one without a plan has not."""
+    return files.plan.exists() and read_plan(files).parallel > 1
 
 
 def read_plan(files: RunDir) -> Plan:

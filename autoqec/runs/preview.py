@@ -32,7 +32,7 @@ def preview(env_name: str, plan: Plan, run_id: str | None = None) -> dict[str, A
         rounds_planned=plan.rounds,
         branches=(Branch(BASELINE, (), canonical_dict(BASELINE_CONFIG)),),
         budget_left_s=None if plan.budget_minutes is None else 60.0 * plan.budget_minutes,
-        memory_gb=plan.memory_gb,
+        memory_gb=plan.memory_gb / plan.parallel,
         refuse_over_budget=plan.refuse_over_budget,
     )
     return _about(plan, context.env) | _ahead(plan, context, "first", plan.rounds)
@@ -60,6 +60,7 @@ def _about(plan: Plan, env: EnvFacts) -> dict[str, Any]:
         "proposer": plan.proposer,
         "profile": plan.profile,
         "rounds": plan.rounds,
+        "parallel": plan.parallel,
         "verify_shots": None if plan.is_smoke else plan.shots_verify(env.spec.eval_protocol),
         "budget_minutes": plan.budget_minutes,
         "round_minutes": plan.round_s / 60,

@@ -24,6 +24,7 @@ from autoqec.runs import fork_graph
 from autoqec.runs.experiment import Experiment
 from autoqec.runs.history import FOLLOW_UPS
 from autoqec.runs.names import parse_branch
+from autoqec.runs.plan import is_parallel
 from autoqec.runs.pointer import read_pointer
 from autoqec.runs.run import Run
 from autoqec.runs.stale_locks import clear_stale_locks, stale_worktrees
@@ -44,7 +45,8 @@ def reconcile(
     dry_run: bool = False,
     record: Callable[[Experiment], object] = Experiment.record,
 ) -> Report:
-    """Brings the run in order. The caller holds `run.exclusive()`. record: of a round that had ended without a row."""
+    """Brings the run in order. The caller holds `run.exclusive()`. record: of a round that had ended without a row. Of rounds side by
+    side, none is: the loop records them in their order."""
     return _Reconciliation(run, dry_run, record).go()
 
 
@@ -99,7 +101,7 @@ class _Reconciliation:
         """Closes a round that has ended but for its worktree, and gives one that can resume its branch back."""
         journal = experiment.journal
         name = f"round {experiment.name.round}"
-        if experiment.is_over and experiment.stage != "recorded":
+        if experiment.is_over and experiment.stage != "recorded" and not is_parallel(self.run.files):
             self._do("record_round", name, partial(self.record, experiment))
         if experiment.stage == "recorded":
             self._do("close_round", name, experiment.close)

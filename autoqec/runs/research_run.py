@@ -11,6 +11,7 @@ from autoqec.agents.failures import RoleFailure
 from autoqec.errors import AutoQECError, InputError
 from autoqec.eval import pareto
 from autoqec.eval.verify import VerifyOptions, verify_together
+from autoqec.executors.protocol import Executor
 from autoqec.io.jsonl import Row
 from autoqec.layout import RunDir, runs_folder
 from autoqec.runs import run_log
@@ -48,12 +49,14 @@ class Full:
 class ResearchRun:
     """The caller holds `run.exclusive()` where several processes might work on the run.
 
-    runner: trains a round; by default `run-round` in its worktree. now: what a proposal is a function of, read off the disk.
+    runner: trains a round; by default `run-round` in its worktree. executor: where rounds are verified; by default here. now: what a
+    proposal is a function of, read off the disk.
     """
 
     def __init__(self, run: Run, plan: Plan, runner: Runner | None = None) -> None:
         self.run, self.plan = run, plan
         self._runner = runner
+        self.executor: Executor | None = None
         self.now = Snapshots(run, plan)
 
     @classmethod
@@ -106,7 +109,7 @@ class ResearchRun:
 
     def room(self) -> Full | None:
         """Why no further round may begin; None if one may."""
-        left = self.now.seconds_left()
+        left = self.now.seconds_left(with_flight=True)
         if self.now.rounds_done() + len(self.run.journals()) >= self.plan.rounds:
             return Full(
                 f"all {self.plan.rounds} rounds of the plan are done or in flight",
@@ -143,15 +146,15 @@ class ResearchRun:
         """`run-round` in the round's worktree, for as long as the plan and its budget allow."""
         left = self.now.seconds_left()
         limit = self.plan.round_s if left is None else max(60.0, min(self.plan.round_s, left))
-        return SubprocessRunner(
-            wall_clock_s=limit, memory_gb=self.plan.memory_gb, stage=stage or (lambda _what: None)
-        )
+        memory_gb = self.plan.memory_gb / self.plan.parallel
+        return SubprocessRunner(wall_clock_s=limit, memory_gb=memory_gb, stage=stage or (lambda _what: None))
 
     def verifier(self, progress: Progress | None = None) -> Verifier | None:
         """None for a smoke run, which verifies nothing."""
         if self.plan.is_smoke:
             return None
         options = VerifyOptions(
+            executor=self.executor,
             shots=self.plan.shots_verify(self.now.env.spec.eval_protocol),
             confirmations=self.plan.rounds + SPARE_CONFIRMATIONS,
             repo=self.run.repository.root,

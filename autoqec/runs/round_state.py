@@ -8,6 +8,7 @@ from typing import Any, Literal
 from autoqec.decoders.dsl_schema import PredecoderDSL, canonical_dict, canonical_hash
 from autoqec.errors import InputError
 from autoqec.io.jsonl import Row
+from autoqec.runner.schema import canonical_fork
 from autoqec.runs.journal import Journal, JournalFile
 from autoqec.runs.round_branch import RoundBranch
 from autoqec.runs.run import Run
@@ -71,11 +72,24 @@ class RoundState:
     @property
     def row(self) -> Row:
         """What is known about the round, as history will say it."""
+        return {**self.journal.details, **self._config, **(self.journal.row or {})}
+
+    @property
+    def _config(self) -> Row:
         dsl = self.config
-        config = (
-            {} if dsl is None else {"dsl_config": canonical_dict(dsl), "config_hash": canonical_hash(dsl)}
-        )
-        return {**self.journal.details, **config, **(self.journal.row or {})}
+        return {} if dsl is None else {"dsl_config": canonical_dict(dsl), "config_hash": canonical_hash(dsl)}
+
+    @property
+    def proposed(self) -> Row:
+        """The same without what was measured."""
+        journal = self.journal
+        named = {"round": journal.round, "hypothesis": journal.hypothesis, "fork_from": journal.fork_from}
+        return {
+            **named,
+            "fork_from_canonical": canonical_fork(journal.fork_from),
+            **journal.details,
+            **self._config,
+        }
 
     @property
     def result(self) -> Row:

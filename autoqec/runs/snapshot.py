@@ -11,8 +11,10 @@ from autoqec.envs.environment import Environment
 from autoqec.envs.load import load_env
 from autoqec.envs.seeds import derive_seed
 from autoqec.eval.pareto import read_front
+from autoqec.io.clock import timestamp
 from autoqec.runs.history import rounds_of, seconds_of
 from autoqec.runs.plan import Plan
+from autoqec.runs.round_state import RoundState
 from autoqec.runs.run import Run
 from autoqec.search.proposal import BASELINE, BASELINE_CONFIG, Branch, EnvFacts, RoundContext, Row
 
@@ -45,19 +47,33 @@ class Snapshots:
             pareto=tuple(row.model_dump(mode="json") for row in read_front(self.run.files.path)),
             branches=self._branches(rows),
             budget_left_s=self.seconds_left(),
-            memory_gb=self.plan.memory_gb,
+            memory_gb=self.plan.memory_gb / self.plan.parallel,
             checked_out=tuple(self.run.checked_out()),
             refuse_over_budget=self.plan.refuse_over_budget,
+            in_flight=self._in_flight(number),
         )
+
+    def _in_flight(self, number: int) -> tuple[Row, ...]:
+        """Rounds before `number` that run side by side with it. What a round has measured is nobody's to know before it is recorded."""
+        if self.plan.parallel == 1:
+            return ()
+        states = [RoundState(self.run, file) for file in self.run.journals() if file.journal.round < number]
+        return tuple(state.proposed for state in states)
 
     def rounds_done(self) -> int:
         return len(rounds_of(self.run.history.rows()))
 
-    def seconds_left(self) -> float | None:
-        """Of the run's budget. Only rounds count, so that a run may rest between two processes."""
+    def seconds_left(self, *, with_flight: bool = False) -> float | None:
+        """Of the run's budget. Only rounds count, each for itself, so that a run may rest between two processes. with_flight: those
+        that are not over count with the time that they have had."""
         if self.plan.budget_minutes is None:
             return None
-        return 60.0 * self.plan.budget_minutes - sum(map(seconds_of, self.run.history.rows()))
+        rows = self.run.history.rows()
+        if with_flight and self.plan.parallel > 1:
+            now = timestamp()
+            flying = [file.journal for file in self.run.journals()]
+            rows += [{**one.details, "started_at": one.started_at, "finished_at": now} for one in flying]
+        return 60.0 * self.plan.budget_minutes - sum(map(seconds_of, rows))
 
     def _branches(self, rows: Sequence[Row]) -> tuple[Branch, ...]:
         there = {

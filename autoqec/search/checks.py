@@ -74,7 +74,7 @@ def check_fork(fork_from: str | list[str], compose_mode: ComposeMode | None, con
         return
     if len(set(fork)) < len(fork):
         raise InputError("a branch is named twice", where="fork_from", hint="compose different branches")
-    if canonical_fork(fork) in {row.get("fork_from_canonical") for row in context.history}:
+    if canonical_fork(fork) in {row.get("fork_from_canonical") for row in context.tried}:
         raise InputError("these branches were composed before", where="fork_from", hint="compose others")
     parents = {branch.name: branch.parents for branch in context.branches}
     for name in fork:
@@ -112,7 +112,7 @@ class ConfigCheck:
         costs = estimate(dsl, self._context)
         if not costs.is_feasible:
             raise InputError("; ".join(costs.reasons), where="dsl_config", hint="make it smaller or cheaper")
-        repeat = find_repeat(canonical_dict(dsl), self._context.history)
+        repeat = find_repeat(canonical_dict(dsl), self._context.tried)
         if repeat is not None and not self._sent_back:
             self._sent_back = True
             raise InputError(

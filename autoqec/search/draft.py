@@ -31,7 +31,7 @@ class Rejection:
 def screen(dsl: PredecoderDSL, context: RoundContext) -> Estimate | Rejection:
     """The costs of a config that is new, feasible and not far beyond the soft budgets, else why it is not. Repeats are found
     before anything is counted."""
-    repeat = find_repeat(canonical_dict(dsl), context.history)
+    repeat = find_repeat(canonical_dict(dsl), context.tried)
     if repeat is not None:
         return Rejection(repeat)
     costs = estimate(dsl, context)

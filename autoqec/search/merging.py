@@ -33,7 +33,7 @@ class Composition:
 def compositions(rounds: Sequence[Round], context: RoundContext) -> Iterator[Composition]:
     """Pairs in the order of the rounds given."""
     branches = {branch.name: branch for branch in context.branches}
-    done = {row.get("fork_from_canonical") for row in context.history}
+    done = {row.get("fork_from_canonical") for row in context.tried}
     usable = [one for one in rounds if one.row.get("branch") in branches and one.delta > 0]
     for first, second in combinations(usable, 2):
         names = [str(first.row["branch"]), str(second.row["branch"])]

@@ -3,7 +3,8 @@
 The study is built anew for every proposal: the history is told again row by row, in memory, and the sampler's seed is the
 round's. A config is told once, at its longest training, with (delta, decades of FLOPs, decades of parameters). A gain that
 is not significant, a cost beyond the environment's budgets and a failed round are told as violated constraints; so are the
-candidates that were rejected before training, in this round and, from `origin.rejected` of their rows, in earlier ones.
+candidates that were rejected before training, in this round and, from `origin.rejected` of their rows, in earlier ones. Rounds in
+flight are running trials, with Optuna's constant liar.
 
 Order of a proposal: a promotion if one is due (see `halving`), then an example config that was not tried yet (in at most a
 third of the planned rounds), then the most promising of a pool (see `prospect`): one half are suggestions, the other half
@@ -135,6 +136,7 @@ def _told(space: Space, rounds: list[Round], context: RoundContext) -> Study:
         group=True,
         n_startup_trials=STARTUP,
         n_ei_candidates=CANDIDATES,
+        constant_liar=bool(context.in_flight),
         seed=context.seed % 2**32,
     )
     study = optuna.create_study(directions=["maximize", "minimize", "minimize"], sampler=sampler)
@@ -155,7 +157,17 @@ def _told(space: Space, rounds: list[Round], context: RoundContext) -> Study:
             _retell(study, space, row, 1.0)
         for each in (row.get("origin") or {}).get("rejected") or ():
             _retell(study, space, each, each["violation"])
+    for row in context.in_flight:
+        _tell_running(study, space, row)
     return study
+
+
+def _tell_running(study: Study, space: Space, row: Row) -> None:
+    """A round in flight: the sampler takes it for a bad one (constant liar) and looks elsewhere."""
+    dsl = config_of(row)
+    flat = None if dsl is None else space.encode(dsl)
+    if flat is not None:
+        study.add_trial(create_trial(state=TrialState.RUNNING, **_point(space, flat)))
 
 
 def _retell(study: Study, space: Space, row: Row, violation: float) -> None:
@@ -177,15 +189,16 @@ def _tell(
     values: tuple[float, ...],
     constraints: dict[str, float],
 ) -> None:
+    study.add_trial(create_trial(values=values, constraints=constraints, **_point(space, flat)))
+
+
+def _point(space: Space, flat: Mapping[str, Any]) -> dict[str, Any]:
+    """As a trial holds it; the length of training is not the sampler's choice."""
     told = [p for p in space.parameters if p.name in flat and p.name != EPOCHS]
-    study.add_trial(
-        create_trial(
-            params={p.name: _outward(p, flat[p.name]) for p in told},
-            distributions={p.name: _distribution(p) for p in told},
-            values=values,
-            constraints=constraints,
-        )
-    )
+    return {
+        "params": {p.name: _outward(p, flat[p.name]) for p in told},
+        "distributions": {p.name: _distribution(p) for p in told},
+    }
 
 
 def _enqueue(study: Study, space: Space, context: RoundContext) -> list[str]:
@@ -193,7 +206,7 @@ def _enqueue(study: Study, space: Space, context: RoundContext) -> list[str]:
     waiting = []
     for name, dsl in examples(space)[: max(2, context.rounds_planned // WARM_SHARE)]:
         flat = space.encode(dsl) or {}
-        if find_repeat(canonical_dict(space.decode(_fresh(flat))), context.history) is None:
+        if find_repeat(canonical_dict(space.decode(_fresh(flat))), context.tried) is None:
             study.enqueue_trial(
                 {p.name: _outward(p, flat[p.name]) for p in space.parameters if p.name in flat}
             )

@@ -184,7 +184,8 @@ class RoundContext:
     history: all rows in the order of their rounds. pareto: rows of the verified front. branches: the baseline and every
     branch that still exists. seed: of this round, from the run's id and the round's number. budget_left_s: None without a
     limit. memory_gb: what a training batch may need; give a constant of the run, not what happens to be free.
-    checked_out: the rounds that have a worktree. refuse_over_budget: whether the run refuses what the environment's soft
+    checked_out: the rounds that have a worktree. in_flight: rounds that were proposed before and have no result yet, as rows without
+    one. refuse_over_budget: whether the run refuses what the environment's soft
     budgets do not cover.
     """
 
@@ -199,6 +200,12 @@ class RoundContext:
     memory_gb: float | None = None
     checked_out: tuple[str, ...] = ()
     refuse_over_budget: bool = False
+    in_flight: tuple[Row, ...] = ()
+
+    @property
+    def tried(self) -> tuple[Row, ...]:
+        """All that was proposed before, with a result or without."""
+        return (*self.history, *self.in_flight)
 
 
 class Proposer(Protocol):

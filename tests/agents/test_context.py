@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -154,6 +155,17 @@ def test_the_best_verified_configs_are_shown_without_their_defaults() -> None:
         "neural_bp": {"iterations": 3},
     }
     assert "config of round 3" not in bodies
+
+
+def test_the_ideator_is_told_what_is_in_flight() -> None:
+    flying = (
+        {"round": 4, "hypothesis": "wider", "dsl_config": config(7)},
+        {"round": 5, "hypothesis": "merged"},
+    )
+    told = ideator_context(replace(context(3), in_flight=flying), {}).partition("# Rounds in flight")[2]
+    assert "round 4: wider" in told
+    assert '"iterations": 7' in told
+    assert "round 5: merged" in told
 
 
 def test_before_the_first_result_shipped_configs_are_shown() -> None:

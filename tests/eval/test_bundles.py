@@ -52,7 +52,7 @@ def filled(env: Environment, home: VerifierDir, secret: Secret, kind: str = "con
     bundle = open_bundle(env, kind, home.bundles, labels, ["c" * 64], new_name(env, kind))
     for p in env.spec.noise.p:
         missing = bundle.missing(p, 2 * CHUNK)
-        bundle.add(p, [sample_chunk(env, secret, bundle.name, kind, p, label) for label in missing])
+        bundle.add(p, [sample_chunk(env, p, bundle.seed(secret, p, label)) for label in missing])
     return bundle
 
 

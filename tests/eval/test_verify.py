@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Callable
 from pathlib import Path
+from typing import ClassVar
 
 import pymatching
 import pytest
@@ -21,6 +22,8 @@ from autoqec.eval.markdown import render
 from autoqec.eval.report_store import written_report
 from autoqec.eval.schema import VerifyReport
 from autoqec.eval.verify import VerifyOptions, verify, verify_together
+from autoqec.executors.local import LocalExecutor, LocalLanes
+from autoqec.executors.protocol import Program
 from autoqec.layout import VerifierDir
 from autoqec.sandbox.tiers import strongest
 from tests.decoders.both_halves import with_both_halves
@@ -35,6 +38,26 @@ def options(home: Path, **changes: object) -> VerifyOptions:
     return VerifyOptions(
         **{"shots": CHUNK, "cap": 2 * CHUNK, "home": home, "baseline_seconds": 5.0, "workers": 1, **changes}
     )  # type: ignore[arg-type]
+
+
+class Overheard(LocalExecutor):
+    """Notes what the workers are told and asked."""
+
+    messages: ClassVar[list[bytes]] = []
+
+    def lanes(self, program: Program, count: int) -> LocalLanes:
+        noted = self.messages
+
+        class Noting(LocalLanes):
+            def tell(self, message: bytes) -> None:
+                noted.append(message)
+                super().tell(message)
+
+            def send(self, message: bytes) -> int:
+                noted.append(message)
+                return super().send(message)
+
+        return Noting(program, count)
 
 
 def agree(one: float, one_ci: tuple[float, float], other: float, other_ci: tuple[float, float]) -> bool:
@@ -54,7 +77,7 @@ def honest(
 ) -> tuple[Path, VerifyReport]:
     """Untrained belief propagation: it really wins, and it is the algorithm that does."""
     folder = make_round(tmp_path_factory.mktemp("honest") / "round_1")
-    return folder, verify(folder, env, options(home))
+    return folder, verify(folder, env, options(home, executor=Overheard()))
 
 
 def test_an_honest_gain_is_verified(honest: tuple[Path, VerifyReport]) -> None:
@@ -69,6 +92,12 @@ def test_an_honest_gain_is_verified(honest: tuple[Path, VerifyReport]) -> None:
     assert report.p_gain <= report.alpha == 0.025 / 20
     assert report.seed_leakage_check_ok
     assert report.sandbox_tier == strongest().name
+
+
+def test_no_worker_is_told_the_secret(honest: tuple[Path, VerifyReport], home: Path) -> None:
+    key = VerifierDir(home).secret.read_bytes()
+    assert len(Overheard.messages) > 20
+    assert not [message for message in Overheard.messages if key in message]
 
 
 def test_the_algorithm_is_told_from_the_weights(honest: tuple[Path, VerifyReport]) -> None:

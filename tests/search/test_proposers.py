@@ -182,6 +182,18 @@ def test_no_candidate_goes_beyond_the_budgets(name):
         rows.append(outcome(proposal, number))
 
 
+@pytest.mark.parametrize("results", [0, 6])
+@pytest.mark.parametrize("name", proposers.OFFLINE)
+def test_what_is_in_flight_is_not_proposed_again(name, results):
+    rows = list(run_of(name)[:results])
+    alone = proposers.make(name).propose(context(rows))
+    flying = {"round": results + 1, "hypothesis": alone.hypothesis, "dsl_config": alone.dsl_config}
+    flying["fork_from_canonical"] = canonical_fork(alone.fork_from)
+    other = proposers.make(name).propose(context(rows, in_flight=(flying,)))
+    assert find_repeat(other.dsl_config, [*rows, flying]) is None
+    assert canonical_fork(other.fork_from) != flying["fork_from_canonical"] or alone.compose_mode is None
+
+
 def test_prod_rounds_are_proposed_for_prod():
     proposal = proposers.make("optuna").propose(context([], env=facts(profile="prod")))
     assert proposal.dsl.training.profile == "prod"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -11,13 +12,14 @@ from typing import Self
 import numpy as np
 
 from autoqec.decoders.paired import worker
-from autoqec.decoders.paired.pool import WorkerPool
 from autoqec.decoders.paired.result import PairedResult
 from autoqec.decoders.paired.store import FailureStore, Record
 from autoqec.decoders.protocol import DecoderFactory
 from autoqec.envs.environment import Environment
 from autoqec.errors import InputError
-from autoqec.io.cores import available_cores
+from autoqec.executors.local import LocalExecutor
+from autoqec.executors.protocol import Executor, Lanes
+from autoqec.executors.protocol import run as run_lanes
 
 CHUNK = 8192
 """Shots with one seed. A multiple of 8, so that packed chunks join at byte boundaries."""
@@ -54,14 +56,15 @@ class _Group:
 class Evaluator:
     """Runs paired evaluations; use it as a context manager, so that its workers end with it.
 
-    workers: processes; 1 means in this process. labels: inclusive range of seed labels, one chunk each.
-    store: whether to reuse and keep failure bits on disk.
+    executor: where the workers are; by default on this machine. workers: processes, by default one per core; 1 means in this process.
+    labels: inclusive range of seed labels, one chunk each. store: whether to reuse and keep failure bits on disk.
     """
 
     def __init__(
         self,
         env: Environment,
         *,
+        executor: Executor | None = None,
         workers: int | None = None,
         purpose: str = "baseline",
         labels: tuple[int, int] = (0, 2**31),
@@ -69,12 +72,13 @@ class Evaluator:
         progress: Progress | None = None,
     ) -> None:
         self._env = env
-        self._workers = max(1, workers if workers is not None else available_cores())
+        self._executor = executor or LocalExecutor()
+        self._workers = max(1, workers if workers is not None else self._executor.cores)
         self._purpose = purpose
         self._labels = labels
         self._use_store = store
         self._progress = progress or (lambda *_: None)
-        self._pool: WorkerPool | None = None
+        self._lanes: Lanes | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -82,8 +86,8 @@ class Evaluator:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._pool is not None:
-            self._pool.close() if kind is None else self._pool.stop()
+        if self._lanes is not None:
+            self._lanes.close() if kind is None else self._lanes.stop()
 
     def run(
         self, p: float, factories: Sequence[DecoderFactory], shots: int, *, max_errors: int | None = None
@@ -170,13 +174,18 @@ class Evaluator:
     def _finished(self, group: _Group, p: float, shots: int) -> Iterator[worker.Done]:
         jobs = self._jobs(group, p, shots)
         n_chunks = -(-shots // CHUNK) - group.next_chunk
-        if self._workers == 1 or n_chunks == 1:
+        alone = self._workers == 1 and isinstance(self._executor, LocalExecutor)
+        if alone or n_chunks == 1:
             for job in jobs:
                 yield worker.run(job)
             return
-        if self._pool is None:
-            self._pool = WorkerPool(self._workers)
-        yield from self._pool.run(jobs)
+        if self._lanes is None:
+            self._lanes = self._executor.lanes(worker.PROGRAM, self._workers)
+        for _, answer in run_lanes(self._lanes, map(pickle.dumps, jobs)):
+            done: worker.Done | Exception = pickle.loads(answer)
+            if isinstance(done, Exception):
+                raise done
+            yield done
 
     def _jobs(self, group: _Group, p: float, shots: int) -> Iterator[worker.Job]:
         spec = self._env.spec.model_dump_json()
@@ -205,9 +214,9 @@ class Evaluator:
                 store.save(factory.identity, group.records[factory.name])
 
     def _stop_workers(self) -> None:
-        if self._pool is not None:
-            self._pool.stop()
-            self._pool = None
+        if self._lanes is not None:
+            self._lanes.stop()
+            self._lanes = None
 
 
 def _chunks_per_job(done: worker.Done) -> int:

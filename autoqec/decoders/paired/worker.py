@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import signal
+import pickle
 import time
 from dataclasses import dataclass
 from functools import lru_cache
@@ -17,6 +16,8 @@ from autoqec.envs.problem import U8, DecodingProblem
 from autoqec.envs.sampling import Sampler
 from autoqec.envs.schema import EnvSpec
 from autoqec.envs.seeds import derive_seed
+from autoqec.errors import AutoQECError
+from autoqec.executors.protocol import Program, Worker
 from autoqec.io.child_env import ONE_THREAD
 
 _WARM_UP = 16
@@ -50,10 +51,27 @@ class Done:
     wall: float
 
 
-def initialise() -> None:
-    """Workers leave Ctrl-C to the parent and keep native libraries single-threaded."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    os.environ.update(ONE_THREAD)
+class JobWorker(Worker):
+    """Jobs, pickled; so are the answers: what is done, or the exception that says why it is not."""
+
+    def answer(self, message: bytes) -> bytes:
+        try:
+            return pickle.dumps(run(pickle.loads(message)))
+        except Exception as error:
+            return _portable(error)
+
+
+PROGRAM = Program(f"{__name__}:JobWorker", ONE_THREAD)
+
+
+def _portable(error: Exception) -> bytes:
+    """Not every exception comes back from its pickle."""
+    try:
+        payload = pickle.dumps(error)
+        pickle.loads(payload)
+    except Exception:
+        return pickle.dumps(AutoQECError(repr(error)[:1000]))
+    return payload
 
 
 @lru_cache(maxsize=4)

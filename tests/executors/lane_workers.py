@@ -1,0 +1,36 @@
+"""Workers of lanes for the tests: they answer, end their lane, or wait."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+from autoqec.executors.protocol import Worker
+
+
+class Echo(Worker):
+    """Answers with what it was told and asked; `die:FILE` ends the lane while FILE exists, and removes it; `stay:FILE` writes its process
+    id there and never answers."""
+
+    def __init__(self) -> None:
+        self._told = b""
+
+    def tell(self, message: bytes) -> None:
+        self._told = message
+
+    def answer(self, message: bytes) -> bytes:
+        verb, _, name = message.decode().partition(":")
+        if verb == "always":
+            os.kill(os.getpid(), signal.SIGKILL)
+        if verb == "die" and Path(name).exists():
+            Path(name).unlink()
+            os.kill(os.getpid(), signal.SIGKILL)
+        if verb == "stay":
+            Path(name).write_text(f"{os.getpid()}\n")
+            while True:
+                time.sleep(3600)
+        if verb == "variable":
+            return os.environ.get(name, "").encode()
+        return self._told + message

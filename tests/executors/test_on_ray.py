@@ -1,0 +1,270 @@
+"""A real Ray cluster of up to three nodes on this machine: the same failures, verdicts and rounds, whatever is killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+from deadlines import soon
+
+import autoqec
+from autoqec.decoders.paired.evaluate import CHUNK
+from autoqec.executors.protocol import GivenUp, Program, run
+from autoqec.executors.registry import opened
+from autoqec.layout import RunDir
+
+ray = pytest.importorskip("ray")
+pytestmark = pytest.mark.ray
+
+P = 0.01
+STORE = 80 << 20
+ENV = {
+    "name": "tiny",
+    "code": {"type": "stim_circuit", "source": "surface_code:rotated_memory_z?distance=3&rounds=3"},
+    "noise": {"type": "depolarizing", "p": [P], "reference_p": P},
+    "constraints": {},
+    "baseline_decoders": ["pymatching"],
+    "classical_backend": "mwpm",
+    "eval_protocol": {"min_shots_train": 5_000, "min_shots_val": 10_000, "min_shots_verify": 10_000},
+}
+CONFIG = {
+    "type": "neural_bp",
+    "output_mode": "soft_priors",
+    "neural_bp": {"iterations": 4},
+    "training": {"epochs": 0},
+}
+ECHO = Program("lane_workers:Echo", {"PYTHONPATH": os.pathsep.join(sys.path)})
+
+
+class Nodes:
+    """A cluster of one-core nodes, of which all but the first can be killed."""
+
+    def __init__(self) -> None:
+        from ray.cluster_utils import Cluster
+
+        head = {"num_cpus": 1, "object_store_memory": STORE, "include_dashboard": False}
+        self._cluster = Cluster(initialize_head=True, head_node_args=head)
+        self._others: list[Any] = []
+
+    @property
+    def executor(self) -> str:
+        return f"ray:{self._cluster.address}"
+
+    def become(self, count: int) -> None:
+        while len(self._others) + 1 < count:
+            self._others.append(self._cluster.add_node(num_cpus=1, object_store_memory=STORE))
+        while len(self._others) + 1 > count:
+            self.kill()
+
+    def kill(self) -> None:
+        """One node, without a word to anybody."""
+        self._cluster.remove_node(self._others.pop(), allow_graceful=False)
+
+    def end(self) -> None:
+        self._cluster.shutdown()
+
+
+@pytest.fixture(scope="module")
+def nodes() -> Iterator[Nodes]:
+    made = Nodes()
+    yield made
+    made.end()
+
+
+@pytest.fixture(scope="module")
+def env_yaml(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("env") / "tiny.yaml"
+    path.write_text(yaml.safe_dump(ENV))
+    return path
+
+
+def failures(env: Path, **options: Any) -> dict[str, np.ndarray]:
+    found = autoqec.compare(env, ["pymatching"], p=P, shots=20 * CHUNK + 5, reuse=False, **options)
+    return found.results[0].failures
+
+
+def test_a_baseline_has_the_same_failures_on_any_number_of_nodes(nodes: Nodes, env_yaml: Path) -> None:
+    here = failures(env_yaml, workers=1)
+    for count in (1, 2, 3):
+        nodes.become(count)
+        there = failures(env_yaml, executor=nodes.executor)
+        assert np.array_equal(there["pymatching"], here["pymatching"]), count
+
+
+def test_a_node_that_is_killed_costs_no_shot_and_doubles_none(nodes: Nodes, env_yaml: Path) -> None:
+    nodes.become(3)
+    left = [nodes.kill]
+
+    def progress(_p: float, _done: int, _wanted: int) -> None:
+        if left:
+            left.pop()()
+
+    there = failures(env_yaml, executor=nodes.executor, progress=progress)
+    assert not left
+    assert np.array_equal(there["pymatching"], failures(env_yaml, workers=1)["pymatching"])
+
+
+def test_lost_workers_are_replaced_and_a_deadly_message_is_given_up(nodes: Nodes, tmp_path: Path) -> None:
+    deadly = tmp_path / "once"
+    deadly.touch()
+    words = [b"a", f"die:{deadly}".encode(), b"b"]
+    with opened(nodes.executor) as executor:
+        lanes = executor.lanes(ECHO, 1)
+        lanes.tell(b"told ")
+        assert dict(run(lanes, words)) == {place: b"told " + word for place, word in enumerate(words)}
+        lanes.send(b"always")
+        with pytest.raises(GivenUp, match="a worker process ended"):
+            lanes.receive()
+        lanes.close()
+
+
+def test_answers_that_do_not_fit_into_the_object_store_arrive(nodes: Nodes) -> None:
+    """Each takes a quarter of it; Ray puts on disk what does not fit, and answers are taken one by one."""
+    large = b"x" * (STORE // 4)
+    with opened(nodes.executor) as executor:
+        lanes = executor.lanes(ECHO, 1)
+        found = [len(answer) for _, answer in run(lanes, [large] * 8)]
+        lanes.close()
+    assert found == [len(large)] * 8
+
+
+def measured(report: Any) -> dict[str, Any]:
+    """What a verification found, without its times."""
+    kept = (
+        "verdict",
+        "ler_holdout",
+        "ler_holdout_ci",
+        "delta_ler_holdout",
+        "ler_shuffled",
+        "p_gain",
+        "shots",
+    )
+    rows = [row.model_dump(include={"p", "b", "c", "both", "shots"}) for row in report.per_p]
+    guards = {guard.name: guard.ok for guard in report.guards}
+    bundle = report.paired_eval_bundle_id
+    return {
+        **{name: getattr(report, name) for name in kept},
+        "rows": rows,
+        "guards": guards,
+        "bundle": bundle,
+    }
+
+
+def test_a_verification_says_the_same_on_any_number_of_nodes(
+    nodes: Nodes, env_yaml: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On the shots of one bundle: a fresh one is different every time."""
+    monkeypatch.setenv("AUTOQEC_HOME", str(tmp_path / "home"))
+    folder = autoqec.train(env_yaml, CONFIG, tmp_path / "round_1").path
+    options: dict[str, Any] = {"shots": 10_000, "cap": 10_000, "kind": "dev", "baseline_seconds": 60.0}
+    here = measured(autoqec.verify(folder, env_yaml, **options))
+    for count in (1, 2, 3):
+        nodes.become(count)
+        assert measured(autoqec.verify(folder, env_yaml, executor=nodes.executor, **options)) == here, count
+
+
+def rows_of(files: RunDir) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in files.history.read_text().splitlines()]
+
+
+def told(files: RunDir) -> list[dict[str, Any]]:
+    """Seeds, configs and metrics of all rounds, without times."""
+    names = (
+        "round",
+        "status",
+        "train_seed",
+        "config_hash",
+        "branch",
+        "fork_from",
+        "ler_predecoder",
+        "delta_ler",
+    )
+    names += (
+        "ler_plain_classical",
+        "flops_per_syndrome",
+        "n_params",
+        "checkpoint_sha256",
+        "train_loss_final",
+    )
+    return [{name: row.get(name) for name in names} for row in rows_of(files)]
+
+
+def front(files: RunDir) -> list[dict[str, Any]]:
+    return [
+        {name: row[name] for name in ("round", "delta_ler", "flops_per_syndrome", "n_params")}
+        for row in json.loads(files.candidate_pareto.read_text())
+    ]
+
+
+@pytest.fixture
+def start(tmp_path: Path, env_yaml: Path) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
+    variables = {"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1", "AUTOQEC_HOME": str(tmp_path / "home")}
+    begun = []
+
+    def begin(folder: Path, *words: str) -> subprocess.Popen[bytes]:
+        folder.mkdir(exist_ok=True)
+        command = [
+            sys.executable,
+            "-m",
+            "cli.autoqec",
+            "run",
+            str(env_yaml),
+            "--no-llm",
+            "--own-repository",
+            *words,
+        ]
+        environment = {**os.environ, **variables}
+        begun.append(subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.DEVNULL))
+        return begun[-1]
+
+    yield begin
+    for process in begun:
+        process.terminate()
+        process.wait()
+
+
+def processes_of(folder: Path) -> list[str]:
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal() and entry.name != str(os.getpid()):
+            try:
+                words = (entry / "cmdline").read_bytes().decode(errors="replace").replace("\0", " ")
+            except OSError:
+                continue
+            if str(folder) in words:
+                found.append(words)
+    return found
+
+
+def test_six_rounds_side_by_side_survive_a_killed_node_and_a_killed_driver(
+    nodes: Nodes, start: Callable[..., subprocess.Popen[bytes]], tmp_path: Path
+) -> None:
+    nodes.become(3)
+    wild, calm = tmp_path / "wild", tmp_path / "calm"
+    files, serial = (RunDir(folder / "runs" / "same") for folder in (wild, calm))
+    parallel = ("--parallel", "3", "--round-cpus", "1", "--executor", nodes.executor)
+    driver = start(wild, "--rounds", "6", "--run-id", "same", *parallel)
+    soon(lambda: files.round(2).train_log.exists() or files.round(3).train_log.exists())
+    nodes.kill()
+    soon(lambda: files.history.exists() and len(rows_of(files)) >= 2)
+    driver.send_signal(signal.SIGKILL)
+    driver.wait()
+    assert len(rows_of(files)) < 6
+    assert start(wild, "--resume", "same", *parallel).wait() == 0
+    assert start(calm, "--rounds", "6", "--run-id", "same").wait() == 0
+    assert told(files) == told(serial)
+    assert [row["round"] for row in rows_of(files)] == [1, 2, 3, 4, 5, 6]
+    assert front(files) == front(serial)
+    assert not list(files.in_flight.glob("*.json"))
+    repository = next((wild / ".autoqec").iterdir())
+    assert not list((repository / ".worktrees").glob("*"))
+    soon(lambda: not processes_of(wild))
