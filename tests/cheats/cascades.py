@@ -87,7 +87,7 @@ def works_later(scene: Scene) -> Outcome:
     body = """
 import numpy
 numbers = numpy.ones((128, 128))
-for _ in range(40 * len(syndrome) if self.is_later else 0):
+for _ in range(500 * len(syndrome) if self.is_later else 0):
     numbers = numpy.tanh(numbers @ numbers / 128)
 return honest
 """
