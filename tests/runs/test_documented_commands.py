@@ -29,8 +29,8 @@ ELSEWHERE = {
     "add-env": "tests/commands/test_env.py answers its questions",
 }
 """Commands that wait for somebody, and what plays them."""
-MODEL_NEEDED = re.compile(r"--proposer llm|--budget-usd")
-"""tests/runs/test_llm_runs.py and test_agent_runs.py."""
+NOT_HERE = re.compile(r"--proposer llm|--budget-usd|--executor ray")
+"""Language models: tests/runs/test_llm_runs.py and test_agent_runs.py. Clusters: tests/executors/test_on_ray.py."""
 EXTENDS = "extending.md"
 """tests/tools/test_extending.py plays it, with what it adds."""
 SMALL = {"min_shots_train": 4_000, "min_shots_val": 20_000, "min_shots_verify": 4_000}
@@ -71,7 +71,12 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     circuit = load_env("surface_d5_depol").circuit(0.005)
     for name in ("m.dem", "d5.dem"):
         circuit.detector_error_model(decompose_errors=True).to_file(folder / name)
-    circuit.compile_detector_sampler(seed=1).sample_write(500, filepath=str(folder / "shots.b8"), format="b8")
+    sampler = circuit.compile_detector_sampler(seed=1)
+    sampler.sample_write(500, filepath=str(folder / "shots.b8"), format="b8")
+    recorded = {"append_observables": True, "filepath": str(folder / "recorded.b8"), "format": "b8"}
+    sampler.sample_write(20_000, **recorded)
+    apart = {"filepath": str(folder / "detectors.b8"), "obs_out_filepath": str(folder / "observables.b8")}
+    sampler.sample_write(20_000, format="b8", obs_out_format="b8", **apart)
     made = autoqec(
         folder, "run", "surface_d5_depol.yaml", "--rounds", "1", "--proposer", "optuna", "--own-repository",
         "--run-id", RUN_ID,
@@ -143,7 +148,7 @@ def play(command: Shown, folder: Path) -> None:
 
 
 def _is_played(command: Shown) -> bool:
-    return command.is_a_name or not (command.verb in ELSEWHERE or MODEL_NEEDED.search(command.line))
+    return command.is_a_name or not (command.verb in ELSEWHERE or NOT_HERE.search(command.line))
 
 
 def test_every_command_of_every_page_runs(workspace: Path) -> None:

@@ -228,7 +228,7 @@ def judge(verification: VerificationState, answers: Sequence[Any]) -> GuardResul
         figures.append(f"{later}, {stages.worst_flops} FLOPs for one that reaches all")
         facts |= {"shares": row.shares, "flops_upper": row.flops_upper}
     elif found.spread:
-        figures.append(f"up to {found.largest} FLOPs for one shot")
+        figures.append(f"{found.largest} FLOPs for the largest of {ALONE} shots asked alone")
     text = "; ".join(wrong) or (
         f"{', '.join(figures)}; from outside {found.single_us[0]:.0f} us for one shot "
         f"(p99 {found.single_us[1]:.0f}), {found.bulk_us:.1f} us per shot in bulk"
