@@ -42,6 +42,8 @@ Progress = Callable[[int, int, float], None]
 REFERENCE_SHARE = 0.7
 _LATER_BUFFER = 8
 """The buffer of a later stage is so many times smaller: an open shot is rare."""
+_OWN_START_BUFFER = 3
+"""So is that of a model's own start: few shots are not settled there, and looking for them takes longer than training on them gains."""
 _STAGE_SEEDS = 10_000_000
 
 
@@ -218,12 +220,15 @@ class Training:
     def _gap(self, batch: int, module: ProblemPredecoder, source: ShotSource, draws: int) -> Objective:
         problem = self._env.problem(self._at)
         pairs = make_pairs(problem, self._env.spec.classical_backend, None)
-        is_hard: IsHard = OwnStart(module, pairs) if isinstance(pairs, MatchingPairs) else pairs.is_hard
+        is_hard: IsHard = pairs.is_hard
         buffered, draw = self._profile.hard_shots, 4 * batch
         if isinstance(module, CascadePredecoder) and self._stage > 0:
             is_hard = LeftOpen(module, self._backend(), self._device, pairs.is_hard)
             buffered //= _LATER_BUFFER
             draw = max(draw, min(MOST_LOOKED_THROUGH * batch, int(batch / (4 * max(self._share, 1e-9)))))
+        elif isinstance(pairs, MatchingPairs):
+            is_hard = OwnStart(module, pairs)
+            buffered //= _OWN_START_BUFFER
         size = min(buffered, draws) // self._team.size
         once = {} if self._recorded is None else one_pass(len(self._recorded))
         shots = HardShots(source, self._seeds, is_hard, size=size, draw=draw, **once)
