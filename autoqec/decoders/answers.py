@@ -69,11 +69,11 @@ class AnswerDecoder:
     ) -> tuple[Confident, F64]:
         """Predictions with confidence, and for each shot the number that the gate of a cascade looks at.
 
-        Matching: the log-odds that the prediction is right. Ordered statistics: the same, the margin of the best candidates, where the
+        Matching, and applied faults: the log-odds that the prediction is right. Ordered statistics: the same, the margin of the best candidates, where the
         model's hard decision leaves a part of the syndrome unexplained; without bound elsewhere, where a margin is found only
         if `sure_of_all`, and else NaN.
         """
-        if isinstance(self.backend, MatchingBackend):
+        if kind == "faults" or isinstance(self.backend, MatchingBackend):
             found = self.predict_with_confidence(kind, answers, detectors)
             return found, found.log_odds
         is_open = self._unexplained(answers, detectors)

@@ -12,6 +12,7 @@ from typing import Any, Literal, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from autoqec.envs.schema import MOST_ORDER
 from autoqec.io.hashing import sha256_json
 
 StageType = Literal["gnn", "neural_bp", "hybrid"]
@@ -207,7 +208,7 @@ class StageSpec(_Blocks):
 
     type: StageType
     share: float | None = Field(default=None, gt=0.0, le=1.0)
-    order: int | None = Field(default=None, ge=0, le=1_000)
+    order: int | None = Field(default=None, ge=0, le=MOST_ORDER)
     epochs: int | None = Field(default=None, ge=0, le=10**9)
 
 
@@ -223,7 +224,7 @@ class PredecoderDSL(_Blocks):
     training: TrainingSpec = Field(default_factory=TrainingSpec)
     # additions
     stages: list[StageSpec] | None = Field(default=None, min_length=2, max_length=16)
-    mean_flops: int | None = Field(default=None, ge=1)
+    mean_flops: int | None = Field(default=None, ge=1, le=10**18)
 
     @model_validator(mode="after")
     def _flips_belong_to_the_mode(self) -> Self:

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from autoqec.envs.packing import width
 from autoqec.envs.problem import F64, U8
+from autoqec.envs.schema import MOST_ORDER
 from autoqec.errors import InputError
 
 if TYPE_CHECKING:
@@ -69,7 +70,11 @@ class Gates:
         return len(self.orders)
 
     def check(self, backend: str) -> None:
-        """Raises InputError where the backend behind the stages has no orders and the config names one."""
+        """Raises InputError where the backend behind the stages has no orders and the config names one, or not such a one."""
+        if any(order is not None and not 0 <= order <= MOST_ORDER for order in self.orders):
+            raise InputError(
+                f"an order of ordered statistics is between 0 and {MOST_ORDER}", where="stages.order"
+            )
         if any(order is not None for order in self.orders) and backend != "osd":
             raise InputError(
                 f"{backend} has no order of ordered statistics",
@@ -126,6 +131,7 @@ def through_stages(
             kind, answers = ask(stage, some, None if before is None else before[start : start + batch])
             if is_last and not sure_of_all:
                 predictions[some] = decider.predict(kind, answers, detectors[some])
+                log_odds[some] = sure[some] = np.nan
             else:
                 found, sure[some] = decider.judged(kind, answers, detectors[some], sure_of_all=sure_of_all)
                 predictions[some], log_odds[some] = found

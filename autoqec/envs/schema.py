@@ -15,6 +15,10 @@ Purpose = Literal["train", "val", "holdout"]
 NoiseLevel = Literal["code_capacity", "phenomenological", "circuit"]
 
 
+MOST_ORDER = 60
+"""Of ordered statistics: the work grows with its square."""
+
+
 class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
@@ -154,9 +158,11 @@ class EvalProtocol(_Strict):
     @field_validator("osd_orders_reported")
     @classmethod
     def _orders_are_orders(cls, orders: list[int]) -> list[int]:
-        bad = [order for order in orders if not 0 <= order <= 60]
+        bad = [order for order in orders if not 0 <= order <= MOST_ORDER]
         if bad or not orders or len(set(orders)) != len(orders):
-            raise ValueError(f"{orders!r}: expected distinct OSD orders between 0 and 60, e.g. [0, 10]")
+            raise ValueError(
+                f"{orders!r}: expected distinct OSD orders between 0 and {MOST_ORDER}, e.g. [0, 10]"
+            )
         return orders
 
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from pydantic import ValidationError
 
 from autoqec.decoders.dsl_schema import NeuralBpSpec
-from autoqec.decoders.gates import Gates
+from autoqec.decoders.gates import THRESHOLDS, Gates
 from autoqec.eval.metering import REFERENCE
 from autoqec.eval.model_code import installed
 from autoqec.eval.subject import Subject
@@ -21,6 +21,9 @@ State = Mapping[str, npt.NDArray[Any]]
 DOSES = (0.001, 0.1, 0.3, 1.0)
 """Noise in units of each tensor's root mean square, or of the number itself where that is larger: one number among zeros is
 not spared. The first dose must leave a gain in place: weights that work only to the last digit are a key, not a model."""
+
+_NETWORK: dict[str, Any] = {"type": "gnn", "gnn": {"layers": 1, "hidden_dim": 4}}
+"""The smallest: it stands for any network that has learned nothing."""
 
 REAL, SHUFFLED, REINITIALISED, UNTRAINED = "real", "shuffled", "reinitialised", "untrained"
 
@@ -47,11 +50,7 @@ def variants(subject: Subject, seed: int) -> dict[str, ModelSpec]:
     for dose in DOSES:
         forms[noisy(dose)] = of(with_noise(subject.state, dose, rng))
     if (dsl := untrained_config(subject)) is not None:
-        kept = tuple(
-            threshold
-            for stage, threshold in zip(stages_of(subject.dsl)[1:], thresholds, strict=True)
-            if _untrained_stage(stage, subject.output_mode) is not None
-        )
+        kept = thresholds[: len(stages_of(dsl)) - 1]
         forms[UNTRAINED] = ModelSpec(dsl, None, subject.output_mode, installed().root, thresholds=kept)
     if not subject.code.is_trusted:
         forms[REFERENCE] = ModelSpec(reference_config(subject), None, subject.output_mode, installed().root)
@@ -88,8 +87,14 @@ def untrained_config(subject: Subject) -> dict[str, Any] | None:
 
 
 def has_untrained(dsl: Mapping[str, Any]) -> bool:
-    """Whether anything is left of a config without learned numbers."""
-    return stages_of(dsl)[0].get("type") in ("neural_bp", "hybrid")
+    """Whether anything is left of a config without learned numbers: belief propagation, or orders of a cascade's stages."""
+    stages = stages_of(dsl)
+    return any(_does_something(stage) for stage in (stages if len(stages) > 1 else stages[:1]))
+
+
+def _does_something(stage: Mapping[str, Any]) -> bool:
+    """Untrained, that is: a network changes nothing then, but for the order of ordered statistics behind it."""
+    return stage.get("type") in ("neural_bp", "hybrid") or type(stage.get("order")) is int
 
 
 def stages_of(dsl: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -100,21 +105,21 @@ def stages_of(dsl: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _untrained_cascade(stages: list[Mapping[str, Any]], output_mode: str) -> dict[str, Any] | None:
-    """Its stages untrained, without networks behind others, which add nothing then."""
-    if (first := _untrained_stage(stages[0], output_mode)) is None:
+    """Its stages untrained, in their places, without those at its end that do nothing then."""
+    last = max((at for at, stage in enumerate(stages) if _does_something(stage)), default=None)
+    if last is None:
         return None
-    later = [
-        {name: untrained[name] for name in ("type", "neural_bp")}
-        | {"share": 1.0}
-        | ({"order": stage["order"]} if type(stage.get("order")) is int else {})
-        for stage in stages[1:]
-        if (untrained := _untrained_stage(stage, output_mode)) is not None
-    ]
-    if not later:
-        return first
-    head = {name: first[name] for name in ("type", "neural_bp")}
-    head |= {"order": stages[0]["order"]} if type(stages[0].get("order")) is int else {}
-    return {"type": "cascade", "output_mode": output_mode, "stages": [head, *later]}
+    made = []
+    for at, stage in enumerate(stages[: last + 1]):
+        plain = _untrained_stage(stage, output_mode)
+        part = dict(_NETWORK) if plain is None else {name: plain[name] for name in ("type", "neural_bp")}
+        part |= {"share": 1.0} if at else {}
+        made.append(part | ({"order": stage["order"]} if type(stage.get("order")) is int else {}))
+    if len(made) == 1 and "order" not in made[0]:
+        return _untrained_stage(stages[0], output_mode)
+    if len(made) == 1:  # a cascade has two stages: the second one answers as the first
+        made.append({**_NETWORK, "share": 1.0, "order": made[0]["order"]})
+    return {"type": "cascade", "output_mode": output_mode, "stages": made}
 
 
 def _untrained_stage(dsl: Mapping[str, Any], output_mode: str) -> dict[str, Any] | None:
@@ -138,13 +143,14 @@ def _untrained_stage(dsl: Mapping[str, Any], output_mode: str) -> dict[str, Any]
 
 
 def shuffled(state: State, rng: np.random.Generator) -> dict[str, npt.NDArray[Any]]:
-    """All numbers of all tensors in one random order."""
+    """All numbers of all tensors in one random order, but for the thresholds of gates."""
+    mixed = {name: array for name, array in state.items() if name != THRESHOLDS}
     pool = rng.permutation(
-        np.concatenate([np.zeros(0), *(array.ravel().astype(np.float64) for array in state.values())])
+        np.concatenate([np.zeros(0), *(array.ravel().astype(np.float64) for array in mixed.values())])
     )
-    out: dict[str, npt.NDArray[Any]] = {}
+    out: dict[str, npt.NDArray[Any]] = dict(state)
     position = 0
-    for name, array in state.items():
+    for name, array in mixed.items():
         out[name] = _as(pool[position : position + array.size].reshape(array.shape), array.dtype)
         position += array.size
     return out

@@ -23,6 +23,9 @@ from autoqec.search.proposal import EnvFacts, RoundContext, Row
 COST_SLACK = 2.0
 """The budgets are soft: a round beyond them runs and is marked. Offline proposers look no further than so many times the budget."""
 
+STAGE_SLACK = 100.0
+"""So many times more for one stage of a cascade, which few shots may reach: what is larger is not even compiled."""
+
 TIME_SLACK = 1.5
 """Training that is expected to need so many times the profile's limit would be cut off long before its end, and a round whose
 model alone needs that long for validation would be killed in it."""
@@ -74,6 +77,10 @@ def estimate(dsl: PredecoderDSL, context: RoundContext) -> Estimate:
     flops: int | None = None
     params: int | None = None
     countable = max(COST_SLACK * budgets.latency_flops_budget, _COUNTABLE)
+    largest = max(_minimum_flops(part, env.problem) for part in dsl.parts)
+    if dsl.stages is not None and largest > STAGE_SLACK * countable:
+        reason = f"one of its stages takes at least {largest:.3g} FLOPs for a shot"
+        return Estimate(None, None, memory, 0.0, 0.0, (reason,), 1.0)
     if dsl.tier == "1" and (minimum := _minimum_flops(dsl, env.problem)) > countable:
         flops = minimum
     elif dsl.tier == "1":
@@ -82,8 +89,9 @@ def estimate(dsl: PredecoderDSL, context: RoundContext) -> Estimate:
 
         try:
             cost = measure(compile_predecoder(dsl, env.problem), env.problem, roughly=True)
-        except AutoQECError as error:
-            return Estimate(None, None, memory, 0.0, 0.0, (f"does not compile: {error.what}",), 1.0)
+        except (AutoQECError, RuntimeError, MemoryError) as error:
+            what = error.what if isinstance(error, AutoQECError) else str(error)
+            return Estimate(None, None, memory, 0.0, 0.0, (f"does not compile: {what}",), 1.0)
         flops, params = cost.flops_per_syndrome, cost.n_params
     else:
         from autoqec.decoders.backends import backend_entry

@@ -45,6 +45,8 @@ def stacks(rounds: Sequence[Round], context: RoundContext) -> Iterator[Stack]:
 def stacked(first: Round, second: Round, backend: str) -> PredecoderDSL | None:
     """The cascade of two configs; None where they make none, as with hard flips."""
     one, other = canonical_dict(first.dsl), canonical_dict(second.dsl)
+    if one["output_mode"] != other["output_mode"]:
+        return None
     later = _stage(other)
     if first.dsl.type == "neural_bp" and second.dsl.type == "hybrid" and backend == "mwpm":
         later = {"type": "gnn", "gnn": other["gnn"], "head": other["head"]}
