@@ -22,6 +22,7 @@ from autoqec.decoders.hard_flips import FaultMaps, HardFlips
 from autoqec.decoders.protocol import Confident
 from autoqec.envs.packing import checked, unpack
 from autoqec.envs.problem import F64, U8, DecodingProblem
+from autoqec.errors import InputError, UnavailableError
 
 Kind = Literal["edges", "priors", "faults"]
 """edges: float [shots, n_edges] log-odds; priors: float [shots, n_faults] probabilities; faults: packed [shots, ceil(n_faults / 8)]."""
@@ -104,8 +105,18 @@ class AnswerDecoder:
 
 
 def deciders(backend: Backend, gates: Gates, *, threads: int | None = 1) -> tuple[AnswerDecoder, ...]:
-    """The backend behind every stage."""
+    """The backend behind every stage.
+
+    Raises:
+        InputError: no gate can be set on this problem, or the config names an order that the backend does not have.
+    """
     gates.check(backend.name)
+    if gates.stages > 1 and isinstance(backend, MatchingBackend):
+        try:
+            backend.per_shot.check_classes()
+        except UnavailableError as error:
+            hint = "use a predecoder of one stage: a gate needs to know how sure the answer is"
+            raise InputError(error.what, where="stages", hint=hint) from error
     own = AnswerDecoder(backend, threads=threads)
     return tuple(
         own

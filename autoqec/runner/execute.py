@@ -12,6 +12,8 @@ import torch
 
 from autoqec import __version__
 from autoqec.decoders import checkpoint
+from autoqec.decoders.answers import deciders
+from autoqec.decoders.backends import make_backend
 from autoqec.decoders.checkpoint_format import BRANCH
 from autoqec.decoders.compiler import compile_predecoder
 from autoqec.decoders.cost import measure
@@ -79,7 +81,7 @@ class Round:
             with failing_as("config_invalid"):
                 module = compile_predecoder(dsl, problem, seed=self.config.seed)
                 self._start_from(dsl, module)
-                gates_of(module).check(self.env.spec.classical_backend)
+                deciders(make_backend(problem, self.env.spec.classical_backend), gates_of(module))
                 cost = measure(module, problem)
             self._facts |= {
                 "reference_p": at,

@@ -20,7 +20,16 @@ from autoqec.envs.environment import Environment
 from autoqec.envs.packing import unpack
 from autoqec.envs.schema import SeedPolicy
 from autoqec.eval import metering
-from autoqec.eval.ablations import DOSES, REAL, SHUFFLED, noisy, shuffled, untrained_config, with_noise
+from autoqec.eval.ablations import (
+    DOSES,
+    REAL,
+    SHUFFLED,
+    has_untrained,
+    noisy,
+    shuffled,
+    untrained_config,
+    with_noise,
+)
 from autoqec.eval.bundles import CHUNK
 from autoqec.eval.guards import (
     ablation,
@@ -406,6 +415,40 @@ def test_the_untrained_computation_keeps_the_algorithm_only() -> None:
     assert of(both)["neural_bp"] == {"iterations": 1, "turbo": turbo, "damping": "fixed"}
     strange = {**SOFT, "neural_bp": {"iterations": "many", "check_rule": "magic"}}
     assert of(strange)["neural_bp"] == {"damping": "fixed"}
+
+
+def test_an_untrained_cascade_keeps_places_and_orders() -> None:
+    bp = {"type": "neural_bp", "neural_bp": {"iterations": 2}}
+    net = {"type": "gnn", "gnn": {"layers": 4, "hidden_dim": 32}}
+
+    def of(*stages: dict[str, Any]) -> list[dict[str, Any]] | None:
+        dsl = {"type": "cascade", "output_mode": "soft_priors", "stages": list(stages)}
+        made = untrained_config(SimpleNamespace(dsl=dsl, output_mode="soft_priors"))  # type: ignore[arg-type]
+        assert has_untrained(dsl) == (made is not None)
+        if made is not None:
+            PredecoderDSL.model_validate(made)
+        return None if made is None else made.get("stages", [made])
+
+    def types(stages: list[dict[str, Any]] | None) -> list[str]:
+        return [stage["type"] for stage in stages or []]
+
+    assert types(of(bp, {**net, "share": 0.1})) == ["neural_bp"]
+    assert types(of(net, {**bp, "share": 0.1})) == ["gnn", "neural_bp"]
+    ordered = of(bp, {**net, "share": 0.1, "order": 10})
+    assert types(ordered) == ["neural_bp", "gnn"]
+    assert ordered is not None
+    assert ordered[1]["order"] == 10
+    first = of({**bp, "order": 10}, {**net, "share": 0.1})
+    assert first is not None
+    assert [stage["order"] for stage in first] == [10, 10]
+    assert of(net, {**net, "share": 0.1}) is None
+
+
+def test_thresholds_of_gates_are_not_shuffled_into_weights() -> None:
+    state = {"weights": np.arange(50.0), "thresholds": np.array([3.4e38])}
+    mixed = shuffled(state, np.random.default_rng(1))
+    assert mixed["thresholds"] == state["thresholds"]
+    assert sorted(mixed["weights"]) == sorted(state["weights"])
 
 
 def test_rates_follow_from_priors(env: Environment) -> None:

@@ -156,7 +156,7 @@ class PerShotMatcher:
         predicted: packed observables of the same weights by another exact matcher, which break ties in their own way.
         Others as for `decode`. Infinite where no correction has other values.
         """
-        self._check_classes()
+        self.check_classes()
         best = self._solve(detectors, weights, threads, edges=True)
         answers = best.observables if predicted is None else predicted
         detectors = checked(detectors, self.n_detectors, what="detectors")
@@ -168,7 +168,8 @@ class PerShotMatcher:
             lightest[found] = np.minimum(lightest[found], other.totals[found])
         return Confident(answers, np.maximum(lightest - best.totals, 0.0))
 
-    def _check_classes(self) -> None:
+    def check_classes(self) -> None:
+        """Raises UnavailableError where an observable is one that `logical_classes` refuses."""
         try:
             for observable in range(self.n_observables):
                 self._class_engine(observable)

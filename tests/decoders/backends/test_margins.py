@@ -10,7 +10,10 @@ import stim
 from autoqec.decoders.backends import make_backend
 from autoqec.decoders.backends.ordered_statistics import MARGIN_ORDER, OrderedStatistics
 from autoqec.decoders.backends.per_shot_matching import PerShotMatcher
+from autoqec.decoders.compiler import compile_predecoder
+from autoqec.decoders.dsl_schema import PredecoderDSL
 from autoqec.decoders.maximum_likelihood import outcome_probabilities
+from autoqec.decoders.pipeline import PredecoderPipeline
 from autoqec.envs.build import problem_from_dem
 from autoqec.envs.load import load_env
 from autoqec.envs.packing import pack, unpack
@@ -169,3 +172,15 @@ def test_bp_osd_says_how_sure_it_is_of_its_own_answers(order):
     failed = (found.predictions != shots.observables).any(axis=1)
     sure = np.argsort(found.log_odds)
     assert failed[sure[:60]].mean() > 4 * failed[sure[60:]].mean()
+
+
+def test_applied_faults_in_front_of_ordered_statistics_have_a_confidence() -> None:
+    env = load_env("steane_custom_dem")
+    problem = env.problem(env.spec.noise.p[0])
+    dsl = {"type": "neural_bp", "output_mode": "hard_flip", "neural_bp": {"iterations": 2}}
+    module = compile_predecoder(PredecoderDSL.model_validate(dsl), problem)
+    decoder = PredecoderPipeline(module, make_backend(problem, "osd"))
+    shots = env.sampler(env.spec.noise.p[0]).sample(200, 1)
+    found = decoder.decode_with_confidence(shots.detectors)
+    assert np.array_equal(found.predictions, decoder.decode(shots.detectors))
+    assert np.isfinite(found.log_odds).all()

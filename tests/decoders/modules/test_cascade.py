@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import stim
 import torch
 from pydantic import ValidationError
 
@@ -12,6 +13,7 @@ from autoqec.decoders.dsl_schema import PredecoderDSL
 from autoqec.decoders.gates import EVERY_SHOT, THRESHOLDS, Gates, planned_shares
 from autoqec.decoders.modules.cascade import CascadePredecoder
 from autoqec.decoders.pipeline import PredecoderPipeline
+from autoqec.envs.build import problem_from_dem
 from autoqec.envs.load import load_env
 from autoqec.envs.packing import unpack
 from autoqec.errors import InputError
@@ -182,3 +184,12 @@ def test_configs_that_make_no_cascade_are_refused(change, message) -> None:
     PredecoderDSL.model_validate(good)
     with pytest.raises(ValidationError, match=message):
         PredecoderDSL.model_validate({**good, **change})
+
+
+def test_no_gate_where_the_classes_cannot_be_told_apart() -> None:
+    """A detector ring whose cycle flips the observable, as on a torus."""
+    dem = stim.DetectorErrorModel("error(0.1) D0 D1\nerror(0.1) D1 D2\nerror(0.1) D0 D2 L0")
+    problem = problem_from_dem(dem, need_graph=True)
+    module = compile_predecoder(cascade(SMALL, SHIFT), problem)
+    with pytest.raises(InputError, match="cycle"):
+        PredecoderPipeline(module, make_backend(problem, "mwpm"))
