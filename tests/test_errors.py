@@ -14,6 +14,7 @@ from autoqec.agents.failures import RoleFailure
 from autoqec.decoders.custom.errors import CustomCodeError
 from autoqec.errors import AutoQECError
 from autoqec.eval.metering import HiddenWork
+from autoqec.executors.protocol import GivenUp
 from autoqec.io.git import GitError
 from autoqec.runner.failure_kinds import RoundFailed
 from autoqec.runner.schema import Failure
@@ -27,6 +28,7 @@ OWN_ARGUMENTS: dict[type[Exception], Exception] = {
     CustomCodeError: CustomCodeError("imports", "os", where="gnn.message_fn", hint="leave it out", line=3),
     GitError: GitError(["merge-base", "a", "b"], 128, "fatal: not a name", "/somewhere"),
     ComposeConflict: ComposeConflict("they disagree", ["one.py", "two.py"]),
+    GivenUp: GivenUp("three workers were lost", 7),
 }
 
 

@@ -24,6 +24,7 @@ from autoqec.decoders import dsl_schema as schema
 from autoqec.decoders.checkpoint import CheckpointInfo, save
 from autoqec.decoders.compiler import compile_predecoder, context
 from autoqec.decoders.dsl_schema import PredecoderDSL
+from autoqec.decoders.modules.cascade import CascadePredecoder
 from autoqec.envs.environment import Environment
 from autoqec.envs.load import load_env
 from autoqec.io.hashing import sha256_bytes
@@ -142,12 +143,13 @@ TRAINING: dict[str, list[Any]] = {
     "training.init_from": [None, STARTS],
 }
 CODE = [f"{slot}.{part}" for slot in CUSTOMS for part in ("code", "params_declared")]
-MODEL = [path for path in leaves(PredecoderDSL) if path not in (*TRAINING, *CODE)]
+CASCADE = ("stages", "mean_flops")
+MODEL = [path for path in leaves(PredecoderDSL) if path not in (*TRAINING, *CODE, *CASCADE)]
 
 
 def test_every_field_has_an_entry() -> None:
     given = {path for path in leaves(PredecoderDSL) if declared(path)}
-    by_hand = {*BY_HAND, *TRAINING, *CODE}
+    by_hand = {*BY_HAND, *TRAINING, *CODE, *CASCADE}
     assert set(leaves(PredecoderDSL)) == given | by_hand
     assert {path.partition(".")[0] for path in MODEL} == {
         "type",
@@ -244,6 +246,7 @@ def test_every_value_of_an_option_of_turbo_propagation_acts(path: str) -> None:
 
 def check_values(path: str, env: str) -> None:
     values = [*BY_HAND.get(path, declared(path)), *CUSTOMS.get(path, [])]
+    values = [value for value in values if (path, value) != ("type", "cascade")]
     assert len(values) > 1
     for config in bases_of(path):
         seen: list[tuple[Any, torch.Tensor]] = []
@@ -252,6 +255,33 @@ def check_values(path: str, env: str) -> None:
             for other, before in seen:
                 assert differ(found, before), (config["type"], config["output_mode"], value, other)
             seen.append((value, found))
+
+
+def test_every_option_of_a_cascade_acts() -> None:
+    first, last = {"type": "neural_bp", "neural_bp": {"iterations": 2}}, base("hybrid", "soft_priors")
+    del last["output_mode"]
+
+    def of(*stages: Config, **more: Any) -> Config:
+        return {"type": "cascade", "output_mode": "soft_priors", "stages": list(stages), **more}
+
+    def made(config: Config) -> CascadePredecoder:
+        module = compile_predecoder(PredecoderDSL.model_validate(config), problem_of("surface_d3_depol"))
+        assert isinstance(module, CascadePredecoder)
+        return module
+
+    alone = what_acts({**first, "output_mode": "soft_priors"}, "surface_d3_depol")
+    both = what_acts(of(first, last, mean_flops=10**8), "surface_d3_depol")
+    deeper = {**last, "gnn": {"layers": 3, "hidden_dim": 8}}
+    assert differ(both, alone)
+    assert differ(what_acts(of(first, deeper, mean_flops=10**8), "surface_d3_depol"), both)
+    costs = (1_000, 100_000)
+    by_cost = [made(of(first, last, mean_flops=each)).planned_shares(costs) for each in (2_000, 3_000)]
+    assert by_cost == [(1.0, 0.01), (1.0, 0.02)]
+    by_share = [made(of(first, {**last, "share": each})).planned_shares(costs) for each in (0.1, 0.2)]
+    assert by_share == [(1.0, 0.1), (1.0, 0.2)]
+    assert made(of(first, {**last, "share": 0.1, "order": 3})).gates.orders == (None, 3)
+    parts = PredecoderDSL.model_validate(of(first, {**last, "epochs": 7}, mean_flops=10**8)).parts
+    assert [part.training.epochs for part in parts] == [3, 7]
 
 
 def test_what_is_compared_does_not_depend_on_the_order_of_construction() -> None:
@@ -284,7 +314,7 @@ def training_of(config: Config, tmp_path: Any, monkeypatch: pytest.MonkeyPatch) 
     def in_process(config: Any, env: Any, safety: Any, **_: Any) -> Any:
         return Round(config, small, safety).run()
 
-    monkeypatch.setattr("autoqec.runner.execute.train", catch)
+    monkeypatch.setattr("autoqec.runner.training.train", catch)
     monkeypatch.setattr("autoqec.runner.supervise.run_round", in_process)
     path = tmp_path / "config.yaml"
     (tmp_path / "round").mkdir(exist_ok=True)
