@@ -13,8 +13,11 @@ from autoqec.decoders.modules.predecoders import ProblemPredecoder
 from autoqec.envs.packing import unpack
 from autoqec.envs.problem import DecodingProblem
 
-_SHOTS, _ROUGHLY, _HARD = 512, 64, 32
-"""Typical shots, and at most so many of those that reach a later stage: each of them is work."""
+_SHOTS, _ROUGHLY = 512, 64
+"""Typical shots."""
+LOOKED_THROUGH, HARD, _HARD_ROUGHLY, FEWEST = 2048, 128, 32, 16
+"""Typical shots that are looked through for those that the stage before leaves unexplained; and at most, and at least, so many of these are
+counted: each of them is work."""
 
 
 def stage_flops(
@@ -25,11 +28,12 @@ def stage_flops(
     Which shots do depends on the thresholds; here they are typical ones or, where there is no matching graph, those whose syndrome
     the stage before leaves unexplained: propagation that stops early works longer on them. roughly: on fewer of them.
     """
-    shots = _ROUGHLY if roughly else _SHOTS
+    shots, hard = (_ROUGHLY, _HARD_ROUGHLY) if roughly else (_SHOTS, HARD)
     ctx = context(problem)
     found: list[int] = []
-    bits = unpack(typical_syndromes(problem, shots), problem.n_checks)
-    rows, earlier = torch.from_numpy(bits).float(), None
+    draws = 1 if roughly or problem.joint is None else LOOKED_THROUGH // _SHOTS
+    drawn = np.concatenate([typical_syndromes(problem, shots, seed) for seed in range(draws)])
+    rows, earlier = torch.from_numpy(unpack(drawn, problem.n_checks)).float(), None
     stages = [each for each in module.stages if isinstance(each, ProblemPredecoder)]
     for number, stage in enumerate(stages):
         name = EARLIER_PRIORS if module.edges is None else EARLIER_EDGES
@@ -38,7 +42,7 @@ def stage_flops(
         if earlier is not None:
             counted, seen = AfterStage(stage, problem.n_checks, name), torch.cat([rows, earlier], dim=1)
         small = count(counted, [seen[:4]], ctx)
-        many = seen[: shots if earlier is None else _HARD]
+        many = seen[: shots if earlier is None else hard]
         found.append(count(counted, [many], ctx).mean if small.spread else small.mean)
         if number + 1 == len(stages):
             break
@@ -57,4 +61,4 @@ def _unexplained(priors: torch.Tensor, syndrome: torch.Tensor, problem: Decoding
     explained = (likely @ problem.h.T.astype(np.int32)) & 1
     seen = np.ones(problem.n_checks, dtype=np.bool_) if problem.joint is None else problem.joint.seen
     rows = np.flatnonzero((explained != syndrome.numpy())[:, seen].any(axis=1))
-    return torch.from_numpy(rows if len(rows) >= 4 else np.arange(len(likely)))
+    return torch.from_numpy(rows if len(rows) >= FEWEST else np.arange(len(likely)))

@@ -5,13 +5,25 @@ It informs. No verdict depends on it, and no shot is chosen by it.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Sequence
+
+import numpy as np
 
 from autoqec.eval.calibration_schema import Calibration, KeptRow, ReliabilityRow, Source
 from autoqec.eval.tally import Confidences, Tally
 from autoqec.eval.verification_state import VerificationState
-from autoqec.stats.confidence import ConfidenceMap, Kept, after_discarding, fit_map, lowered, reliability
+from autoqec.stats.confidence import (
+    EDGES,
+    ConfidenceMap,
+    Kept,
+    after_discarding,
+    failure_chance,
+    fit_map,
+    lowered,
+    reliability,
+)
 from autoqec.stats.intervals import wilson
 
 _MOST_SHOTS = 1 << 53
@@ -124,6 +136,8 @@ def follows(row: Calibration, level: float) -> bool:
         sum(shots for shots, _, _ in parts) == row.shots
         and sum(failures for _, failures, _ in parts) == row.failures
         and math.isclose(sum(each.expected for each in row.bins), row.expected, rel_tol=1e-6)
+        and _mapped_follows(row)
+        and _are_bins(row.bins)
         and all(
             0 <= failures <= shots <= row.shots and _are_close(said, _count(failures, shots, level))
             for shots, failures, said in counts
@@ -132,10 +146,34 @@ def follows(row: Calibration, level: float) -> bool:
             0 < each.share < 1
             and 0 <= each.failures <= min(each.shots, row.failures)
             and 0 < each.shots == row.shots - round(each.share * row.shots)
+            and row.failures - each.failures <= row.shots - each.shots
             and _is_so(each, _kept(_counts(each), row.failures, row.shots, level))
             for each in row.kept
         )
     )
+
+
+def _mapped_follows(row: Calibration) -> bool:
+    parts = [each.mapped for each in row.bins]
+    known = [part for part in parts if part is not None]
+    if row.mapped is None:
+        return not known and row.scale is None and row.offset is None
+    is_whole = len(known) == len(parts) and row.scale is not None and row.offset is not None
+    return is_whole and math.isclose(sum(known), row.mapped, rel_tol=1e-6, abs_tol=1e-10)
+
+
+def _are_bins(rows: Sequence[ReliabilityRow]) -> bool:
+    """Whether they are bins of `reliability`, in order, each with a sum of chances that its log-odds can have."""
+    ends = [(_finite(low), _finite(high)) for low, high in itertools.pairwise(EDGES)]
+    places = [ends.index((row.low, row.high)) if (row.low, row.high) in ends else -1 for row in rows]
+    if -1 in places or places != sorted({*places}):
+        return False
+    for row, place in zip(rows, places, strict=True):
+        most, least = row.shots * failure_chance(np.array(EDGES[place : place + 2]))
+        slack = 1e-6 * most
+        if not least - slack <= row.expected <= most + slack:
+            return False
+    return True
 
 
 def _counts(row: KeptRow) -> Kept:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pydantic import Field
+
 from autoqec.eval.schema_row import Row
 
 
@@ -23,12 +25,14 @@ class StageRow(Row):
 
 
 class CascadeCost(Row):
-    """stage_flops: for a shot that reaches the stage, counted on such shots. worst_flops: for one that reaches all.
+    """stage_flops: for a shot that reaches the stage, counted on such shots; stage_errors: their standard errors, 0 where every shot costs the
+    same, and empty in older reports. worst_flops: for one that reaches all.
 
     decoder_us_*: one shot at a time through all stages that it needs, with gates and backend.
     """
 
     stage_flops: list[int]
+    stage_errors: list[float] = Field(default_factory=list)
     worst_flops: int
     per_p: list[StageRow]
     decoder_us_p50: float

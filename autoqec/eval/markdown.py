@@ -225,12 +225,13 @@ def _bound(value: float | None) -> str:
 def _cost(report: VerifyReport) -> str:
     if (cost := report.cost) is None:
         return ""
+    timed = "model" if cost.cascade is None else "first stage"
     rows: list[tuple[object, ...]] = [
         ("FLOPs per syndrome", cost.flops_per_syndrome, cost.declared_flops_per_syndrome),
         ("parameters", cost.n_params, cost.declared_n_params),
         ("bytes", cost.n_bytes, None),
-        ("one shot, us (median, p99)", (cost.latency_us_p50, cost.latency_us_p99), None),
-        ("in bulk, us per shot", cost.bulk_us_per_shot, None),
+        (f"{timed} alone, one shot, us (median, p99)", (cost.latency_us_p50, cost.latency_us_p99), None),
+        (f"{timed} alone in bulk, us per shot", cost.bulk_us_per_shot, None),
     ]
     if (found := cost.cascade) is not None:
         rows += [(f"stage {number}, FLOPs", each, None) for number, each in enumerate(found.stage_flops, 1)]

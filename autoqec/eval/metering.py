@@ -5,14 +5,17 @@ the time is the model's process's own, as the kernel counts it: threads, and wor
 
 The reference is this package's model of the same config with fresh weights or, where there is none, untrained belief propagation. After each
 chunk of the main test it answers some of the chunk's shots, in a confined process of its own, on the same core: whatever else the
-machine does slows both, and a ratio of CPU times does not know how long others had the core.
+machine does slows both, and a ratio of CPU times does not know how long others had the core. Each stage of a cascade counts with the share
+of the chunk's shots that the model's was asked about: stages differ in speed, and none stands for the others.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from autoqec.decoders.cost_basis import typical_syndromes
 from autoqec.envs.problem import U8
@@ -44,7 +47,7 @@ class Metered(NamedTuple):
     """Of some shots of the main test, or of one worker: sums of CPU seconds.
 
     cpu_s: of the model's process for `shots`. run_s, plain_s: of the reference, as it runs and by the operations that are
-    counted, at `reference_flops` a shot. build_s, reference_build_s: from the start of a process to the first shot; the
+    counted, at `reference_flops` a shot, with the shares of the model's stages. build_s, reference_build_s: from the start of a process to the first shot; the
     longest of all workers'.
     """
 
@@ -65,7 +68,9 @@ def summed(parts: list[tuple[float, ...]]) -> Metered | None:
         return None
     rows = np.array(parts)
     slowest = rows[rows[:, Metered._fields.index("build_s")].argmax()]
-    return Metered(*rows[:, :6].sum(axis=0).tolist(), *slowest[6:].tolist())
+    total = Metered(*rows[:, :6].sum(axis=0).tolist(), *slowest[6:].tolist())
+    flops = sum(part.reference_flops * part.plain_shots for part in map(Metered._make, parts))
+    return total._replace(reference_flops=flops / total.plain_shots)
 
 
 def explained_s(spent: Metered, flops: float, is_twin: bool) -> float:
@@ -102,29 +107,37 @@ class Meter:
         self._worker, self._held = verifier.held(problem, model)
         self._worker.all_answers(self._held, noise)  # compiles, where there is something to compile
         self._build_s = _cpu(self._worker) - before
-        self._claimed = claimed_flops(self._worker, self._held, noise[:_COUNTED])
+        self._claimed = claimed_flops(self._worker, self._held, noise)
         self._code, self._read = verifier.setup.models[model].code, verifier.cpu_read
         self._read[self._code] = _cpu(self._worker)
         before = verifier.cpu_seconds(reference)
         self._reference = verifier.held(problem, reference)
-        asked_of(*self._reference, noise, as_counted=False)
+        all_of_them = [BATCH] * self._reference[1].gates.stages
+        asked_of(*self._reference, noise, all_of_them, as_counted=False)
         self._reference_build_s = _cpu(self._reference[0]) - before
-        self._flops = self._reference[0].flops(self._reference[1], noise[:_COUNTED]).mean
-        asked_of(*self._reference, noise, as_counted=True)
-        plain_s = asked_of(*self._reference, noise, as_counted=True)
-        self._flop_s = plain_s / (BATCH * max(self._flops, 1))
-        self._shots, self._cpu_s, self._operations = 0, 0.0, 0.0
+        self._flops = claimed_flops(*self._reference, noise)
+        asked_of(*self._reference, noise, all_of_them, as_counted=True)
+        plain_s = asked_of(*self._reference, noise, all_of_them, as_counted=True)
+        self._flop_s = [
+            spent / (BATCH * max(flops, 1)) for spent, flops in zip(plain_s, self._flops, strict=True)
+        ]
+        self._start()
+
+    def _start(self) -> None:
+        """Of a chunk."""
+        self._asked, self._cpu_s, self._operations = [0] * len(self._claimed), 0.0, 0.0
 
     def question(self, shots: int, stage: int = 0) -> None:
         """After each question of the main test; stage: of a cascade, which answers some of the shots once more."""
         now = _cpu(self._worker)
         spent, self._read[self._code] = now - self._read[self._code], now
-        self._shots += shots if stage == 0 else 0
+        self._asked[stage] += shots
         self._cpu_s += spent
         operations = shots * self._claimed[stage]
         self._operations += operations
+        flop_s = self._flop_s[min(stage, len(self._flop_s) - 1)]  # belief propagation has one stage
         # twice the time for one: chunks are the steadier ones
-        self._stop(spent / 2 - STOP_S, shots, operations * self._flop_s)
+        self._stop(spent / 2 - STOP_S, shots, operations * flop_s)
 
     def chunk(self, detectors: U8) -> tuple[float, ...]:
         """At the end of a chunk: the reference's turn, and the `Metered` since the last one.
@@ -133,31 +146,44 @@ class Meter:
             HiddenWork: the model is not to be asked again.
         """
         as_run, plain = detectors[:_RUN], detectors[:BATCH]
-        run_s = asked_of(*self._reference, as_run, as_counted=False)
-        plain_s = asked_of(*self._reference, plain, as_counted=True)
+        shares = [asked / max(self._asked[0], 1) for asked in self._asked[: len(self._flops)]]
+        flops = sum(share * each for share, each in zip(shares, self._flops, strict=True))
+        run_s = self._turn(as_run, shares, as_counted=False)
+        plain_s = self._turn(plain, shares, as_counted=True)
         spent = Metered(
-            self._shots,
+            self._asked[0],
             self._cpu_s,
             len(as_run),
             run_s,
             len(plain),
             plain_s,
-            self._flops,
+            flops,
             self._build_s,
             self._reference_build_s,
         )
         operations = self._operations
-        self._shots, self._cpu_s, self._operations = 0, 0.0, 0.0
+        self._start()
         figures = tuple(float(each) for each in spent)
         try:
             self._stop(
                 spent.cpu_s - STOP_CHUNK_S,
                 spent.shots,
-                operations * plain_s / (len(plain) * max(self._flops, 1)),
+                operations * plain_s / (len(plain) * max(flops, 1)),
             )
         except WorkerDied as error:
             raise HiddenWork(error.what, figures) from None
         return figures
+
+    def _turn(self, rows: U8, shares: list[float], *, as_counted: bool) -> float:
+        """CPU seconds of the reference for these rows if each of its stages answered its share of them. More are asked, so that few shots are no
+        matter of chance, and never more than the model was."""
+        counts = [min(len(rows), asked) for asked in self._asked[: len(shares)]]
+        spent = asked_of(*self._reference, rows, counts, as_counted=as_counted)
+        return sum(
+            seconds * share * len(rows) / count
+            for seconds, share, count in zip(spent, shares, counts, strict=True)
+            if count
+        )
 
     def _stop(self, spent: float, shots: float, explained_s: float) -> None:
         if spent > self._slower * explained_s:
@@ -170,11 +196,16 @@ class Meter:
 
 
 def claimed_flops(worker: ModelWorker, held: HeldModel, detectors: U8) -> tuple[int, ...]:
-    """FLOPs of every stage on these shots, as the model's process counts them, whatever its gates say."""
+    """FLOPs of every stage on these shots, as the model's process counts them, whatever its gates say; on the first ones alone where the count is
+    the same for every shot."""
     found: list[int] = []
     earlier = None
     for stage in range(held.gates.stages):
-        found.append(worker.flops(held, detectors, stage=stage, earlier=earlier).mean)
+        first = None if earlier is None else earlier[:_COUNTED]
+        claim = worker.flops(held, detectors[:_COUNTED], stage=stage, earlier=first)
+        if claim.spread:
+            claim = worker.flops(held, detectors, stage=stage, earlier=earlier)
+        found.append(claim.mean)
         earlier = worker.answers(held, detectors, stage=stage, earlier=earlier)
     return tuple(found)
 
@@ -184,11 +215,19 @@ def reference_of(model: str) -> str:
     return f"{model.partition('/')[0]}/{REFERENCE}"
 
 
-def asked_of(worker: ModelWorker, held: HeldModel, rows: U8, *, as_counted: bool) -> float:
-    """CPU seconds for an answer."""
-    before = _cpu(worker)
-    worker.answers(held, rows, as_counted=as_counted)
-    return _cpu(worker) - before
+def asked_of(
+    worker: ModelWorker, held: HeldModel, rows: U8, counts: Sequence[int], *, as_counted: bool
+) -> list[float]:
+    """CPU seconds of each stage for an answer to the first rows; counts: how many, never more than of the stage before."""
+    spent: list[float] = []
+    earlier: npt.NDArray[Any] | None = None
+    for stage, count in enumerate(counts):
+        given = None if earlier is None else earlier[:count]
+        before = _cpu(worker)
+        if count:
+            earlier = worker.answers(held, rows[:count], as_counted=as_counted, stage=stage, earlier=given)
+        spent.append(_cpu(worker) - before)
+    return spent
 
 
 def _cpu(worker: ModelWorker) -> float:

@@ -18,6 +18,7 @@ from scipy.special import ndtri
 from autoqec.decoders.reference_p import plain_backend, reference_p
 from autoqec.envs.environment import Environment
 from autoqec.errors import InputError
+from autoqec.eval import cascade_check
 from autoqec.eval.bundles import CHUNK
 from autoqec.eval.calibration import follows
 from autoqec.eval.composition import THRESHOLD, read_composition
@@ -30,8 +31,6 @@ from autoqec.stats.sequential import TOTAL_ALPHA, decide_evidence
 from autoqec.stats.table import PairedTable
 from autoqec.stats.target import check_target
 
-SHARES_APART = 0.25
-"""Two verifications of a cascade count its cost on different shots, of which different shares reach its stages."""
 FALSE_ALARM = 1e-3
 """Probability that the honest claims of one package contradict fresh shots somewhere."""
 
@@ -72,7 +71,7 @@ def _contradictions(report: VerifyReport, env: Environment) -> Iterator[str]:
             yield f"has figures at p = {row.p:g} that do not follow from its counts"
     yield from _headline(report, head)
     yield from _estimate(report, level, at)
-    yield from _calibration(report, level, at)
+    yield from _calibration(report, level, at, spec.noise.p)
     yield from _decision(report, tables[head.p])
     counts = {row.p: (row.both + row.c, row.shots) for row in report.per_p}
     wanted = spec.constraints
@@ -82,6 +81,8 @@ def _contradictions(report: VerifyReport, env: Environment) -> Iterator[str]:
     yield from _strongest(report, head)
     if report.cost is None or report.cost.flops_per_syndrome is None:
         yield "has no costs"
+    elif not cascade_check.follows(report.cost, at, {row.p: row.shots for row in report.per_p}):
+        yield "has costs of a cascade that do not follow from its counts"
     if (said := report.composition) is not None:
         read = read_composition(said.child_delta, said.parent_deltas, said.parents, threshold=said.threshold)
         if said.child_delta != head.delta or read != said or said.threshold != THRESHOLD:
@@ -147,10 +148,14 @@ def _estimate(report: VerifyReport, level: float, at: float) -> Iterator[str]:
         yield "has an estimate that is not of shots of its own"
 
 
-def _calibration(report: VerifyReport, level: float, at: float) -> Iterator[str]:
-    found = report.estimate
+def _calibration(report: VerifyReport, level: float, at: float, sweep: Sequence[float]) -> Iterator[str]:
+    found, measured = report.estimate, [row.p for row in report.calibration]
+    if len({*measured}) != len(measured) or not {*measured} <= {*sweep}:
+        yield "does not have its calibration once at each of the environment's error rates"
     for row in report.calibration:
         of = (found.shots, found.both + found.c) if found is not None and row.p == at else None
+        if row.source != ("test" if of is None else "estimate"):
+            yield f"has a calibration at p = {row.p:g} of other shots than its estimate or its test"
         if not follows(row, level) or of not in (None, (row.shots, row.failures)):
             yield f"has a calibration at p = {row.p:g} that does not follow from its counts"
 
@@ -194,23 +199,12 @@ def _strongest(report: VerifyReport, head: PairedRow) -> Iterator[str]:
         yield "has a strongest baseline that is not the one of the lowest LER"
 
 
-def _shares_differ(claim: VerifyReport, fresh: VerifyReport) -> bool:
-    """Whether two costs of a cascade differ by no more than the shares of other shots may."""
-    costs = [report.cost for report in (claim, fresh)]
-    said, now = (None if cost is None or cost.cascade is None else cost.flops_per_syndrome for cost in costs)
-    return said is not None and now is not None and abs(said - now) <= SHARES_APART * now
-
-
 def disagreements(
     claim: VerifyReport, fresh: VerifyReport, *, comparisons: int, parents: Sequence[VerifyReport] = ()
 ) -> list[str]:
     """In what a claim and fresh shots of the same checkpoint contradict each other. comparisons: of intervals, in all."""
     level = 1 - FALSE_ALARM / (2 * max(comparisons, 1))
-    found = []
-    for name in ("flops_per_syndrome", "n_params"):
-        said, now = (getattr(report.cost, name, None) for report in (claim, fresh))
-        if said != now and not (name == "flops_per_syndrome" and _shares_differ(claim, fresh)):
-            found.append(f"claims {said} {name}, and {now} are counted")
+    found = list(cascade_check.costs_apart(claim.cost, fresh.cost, level))
     if claim.checkpoint_sha256 != fresh.checkpoint_sha256 or claim.commit_sha != fresh.commit_sha:
         found.append("is about another checkpoint or commit")
     now_at = {row.p: row for row in fresh.per_p}
@@ -236,7 +230,8 @@ def disagreements(
 def comparisons_of(report: VerifyReport) -> int:
     """Intervals that `disagreements` compares."""
     composed = len(report.composition.parent_deltas) if report.composition is not None else 0
-    return 3 * (len(report.per_p) + 1 + len(_beside(report))) + len(report.baselines) + composed
+    paired = 3 * (len(report.per_p) + 1 + len(_beside(report)))
+    return paired + len(report.baselines) + composed + cascade_check.comparisons(report)
 
 
 def _beside(report: VerifyReport) -> list[Against]:

@@ -6,53 +6,69 @@ gates are this side's, and a budget is held against the upper bound of what that
 
 from __future__ import annotations
 
+import math
 import time
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from autoqec.decoders.gates import expected_flops
-from autoqec.envs.problem import U8
+from autoqec.decoders.gates import I64, expected_flops
+from autoqec.envs.problem import F64, U8
 from autoqec.eval.cascade_schema import CascadeCost, StageRow
 from autoqec.eval.verification_state import VerificationState
 from autoqec.eval.verifier_worker import VerifierWorker
 from autoqec.sandbox.worker import FlopClaim, HeldModel, ModelWorker
 from autoqec.stats.intervals import upper_bound
 
-LOOKED_THROUGH, COUNTED, SINGLE = 4096, 64, 1000
+LOOKED_THROUGH, COUNTED, MORE, SINGLE = 4096, 64, 256, 1000
+"""MORE: shots that are counted at a stage whose cost is not the same for all of them."""
+FEWEST = PART = 16
+"""Shots that a stage is counted on at least, and in one call of the count."""
 LEVEL = 0.95
 
 
 class StageCount(NamedTuple):
-    """flops, spread: of each stage, as `sandbox.worker.FlopClaim` has them. decoder_us: of one shot at a time, at 50, 99 and 99.9%."""
+    """flops, spread: of each stage, as `sandbox.worker.FlopClaim` has them. shots: on so many, in parts of PART. decoder_us: of one shot at a
+    time, at 50, 99 and 99.9%."""
 
     flops: tuple[int, ...] = ()
     spread: tuple[float, ...] = ()
+    shots: tuple[int, ...] = ()
     per_call: tuple[int, ...] = ()
     decoder_us: tuple[float, ...] = ()
+
+    def per_shot(self, stage: int) -> float:
+        """Standard deviation of one shot's FLOPs at a stage.
+
+        The spread is the range of the means of m halves of parts; a range of m normal numbers is about sqrt(m) standard deviations for
+        m up to 10, and more than 3 beyond.
+        """
+        halves = 2 * self.shots[stage] / PART
+        return (
+            self.flops[stage] * self.spread[stage] * math.sqrt(PART / 2) / min(math.sqrt(max(halves, 2)), 3.0)
+        )
 
 
 def count_stages(
     verifier: VerifierWorker, problem: str, model: str, worker: ModelWorker, held: HeldModel, shots: U8
 ) -> StageCount:
-    """shots: no process was asked them before; the first COUNTED of those that reach a stage are counted there."""
+    """shots: no process was asked them before; the first of those that reach a stage are counted there."""
     deciders = verifier.deciders(problem, held.gates)
     found: list[FlopClaim] = []
+    counted: list[int] = []
     rows = shots
     earlier: npt.NDArray[Any] | None = None
     for stage in range(held.gates.stages):
-        some = slice(0, COUNTED)
-        before = None if earlier is None else earlier[some]
-        found.append(worker.flops(held, rows[some], stage=stage, earlier=before))
+        claim, count = _count(worker, held, stage, rows, earlier)
+        found.append(claim)
+        counted.append(count)
         if stage + 1 == held.gates.stages:
             break
         raw = worker.answers(held, rows, stage=stage, earlier=earlier)
         answers = verifier.screened(problem, held, raw)
         _, sure = deciders[stage].judged(answers.kind, answers.raw, rows, sure_of_all=False)
-        left = np.flatnonzero(sure < held.gates.thresholds[stage])
-        if len(left) < 2:  # hardly any: those that are nearest to it
-            left = np.argsort(sure, kind="stable")[:COUNTED]
+        left = reaching(sure, held.gates.thresholds[stage])
         rows, earlier = rows[left], answers.raw[left]
     spent = []
     for row in shots[:SINGLE]:
@@ -63,9 +79,33 @@ def count_stages(
     return StageCount(
         tuple(each.mean for each in found),
         tuple(each.spread for each in found),
+        tuple(counted),
         tuple(each.per_call for each in found),
         tuple(float(1e6 * np.percentile(spent, q)) for q in (50, 99, 99.9)),
     )
+
+
+def reaching(sure: F64, threshold: float) -> I64:
+    """Shots that a gate lets through, in order; where they are hardly any, those that are nearest to it besides."""
+    wanted = max(int((sure < threshold).sum()), FEWEST)
+    return np.sort(np.argsort(sure, kind="stable")[:wanted])
+
+
+def _count(
+    worker: ModelWorker, held: HeldModel, stage: int, rows: U8, earlier: npt.NDArray[Any] | None
+) -> tuple[FlopClaim, int]:
+    """What a stage costs, and on how many shots that was counted: more, and other ones, where it is not the same for all."""
+
+    def on(start: int, stop: int) -> tuple[FlopClaim, int]:
+        stop = start + (min(stop, len(rows)) - start) // PART * PART
+        before = None if earlier is None else earlier[start:stop]
+        claim = worker.flops(held, rows[start:stop], batch=PART, stage=stage, earlier=before)
+        return claim, stop - start
+
+    first = on(0, COUNTED)
+    if first[0].spread and len(rows) >= 2 * COUNTED:
+        return on(COUNTED, COUNTED + MORE)
+    return first
 
 
 def cascade_cost(verification: VerificationState, counted: StageCount) -> CascadeCost | None:
@@ -92,6 +132,9 @@ def cascade_cost(verification: VerificationState, counted: StageCount) -> Cascad
     p50, p99, p999 = counted.decoder_us
     return CascadeCost(
         stage_flops=list(counted.flops),
+        stage_errors=[
+            counted.per_shot(stage) / math.sqrt(count) for stage, count in enumerate(counted.shots)
+        ],
         worst_flops=sum(counted.flops),
         per_p=rows,
         decoder_us_p50=p50,

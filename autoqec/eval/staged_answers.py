@@ -24,7 +24,8 @@ class Answers:
     """A model's answers to some shots, made safe for a backend.
 
     raw: float32 weights or priors, or packed faults, by `kind`. valid: [shots] bool; rows of invalid shots are placeholders.
-    seconds: waiting for the worker. stage: [shots] of a cascade, the stage whose answer it is; None for a single one.
+    seconds: waiting for the worker. stage: [shots] of a cascade, the stage whose answer it is; None for a single one. decided: packed observables,
+    as the gates saw them predicted; those of shots that the last stage answered are zero still.
     """
 
     raw: npt.NDArray[Any]
@@ -33,6 +34,7 @@ class Answers:
     kind: Kind
     complaints: list[str] = field(default_factory=list)
     stage: I64 | None = None
+    decided: U8 | None = None
 
 
 AskStage = Callable[[int, I64, npt.NDArray[Any] | None], Answers]
@@ -46,10 +48,12 @@ def through_gates(
     rows = np.arange(len(detectors))
     found = now = ask(0, rows, None)
     stage = np.zeros(len(detectors), dtype=np.int64)
+    decided = np.zeros((len(detectors), width(deciders[0].backend.problem.n_observables)), dtype=np.uint8)
     for number, threshold in enumerate(thresholds, start=1):
         if not now.valid.any():
             break
-        _, sure = deciders[number - 1].judged(now.kind, now.raw, detectors[rows], sure_of_all=False)
+        judged, sure = deciders[number - 1].judged(now.kind, now.raw, detectors[rows], sure_of_all=False)
+        decided[rows] = judged.predictions
         left = np.flatnonzero((sure < threshold) & now.valid)
         if not len(left):
             break
@@ -59,7 +63,7 @@ def through_gates(
         found.raw[rows], found.valid[rows] = now.raw, now.valid
         found.seconds += now.seconds
         found.complaints = list(dict.fromkeys((*found.complaints, *now.complaints)))
-    found.stage = stage
+    found.stage, found.decided = stage, decided
     return found
 
 
@@ -69,12 +73,13 @@ def of_all_stages(raw: npt.NDArray[Any], stages: int) -> list[npt.NDArray[Any]]:
 
 
 def predicted(answers: Answers, deciders: Sequence[AnswerDecoder], detectors: U8) -> U8:
-    """Predicted observables, every shot by the backend behind the stage that answered it."""
-    if answers.stage is None:
+    """Predicted observables, every shot by the backend behind the stage that answered it; a gate's predictions are not made again."""
+    if answers.stage is None or answers.decided is None:
         return deciders[0].predict(answers.kind, answers.raw, detectors)
-    out = np.zeros((len(detectors), width(deciders[0].backend.problem.n_observables)), dtype=np.uint8)
-    for rows, decider in _by_stage(answers.stage, deciders):
-        out[rows] = decider.predict(answers.kind, answers.raw[rows], detectors[rows])
+    last = np.flatnonzero(answers.stage == len(deciders) - 1)
+    out = answers.decided.copy()
+    if len(last):
+        out[last] = deciders[-1].predict(answers.kind, answers.raw[last], detectors[last])
     return out
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from autoqec.errors import InputError
+from autoqec.eval.latency import one_shot
 from autoqec.eval.schema import PairedFigures, VerifyReport
 from autoqec.layout import RoundDir
 from autoqec.report.reading import quote
@@ -153,8 +154,9 @@ def _cost(report: VerifyReport) -> Iterator[str]:
     yield f"- {_n(cost.flops_per_syndrome)} FLOPs per syndrome in the mean, {cost.n_params} parameters, {cost.n_bytes} bytes."
     if found is not None and found.us_per_shot is not None:
         yield f"- {found.us_per_shot:.3g} us per shot with its backend, in batches, on the machine that verified it."
-    if cost.latency_us_p50 is not None and cost.latency_us_p99 is not None:
-        yield f"- One shot at a time: median {cost.latency_us_p50:.3g} us, 99% {cost.latency_us_p99:.3g} us."
+    p50, p99, of = one_shot(cost)
+    if p50 is not None and p99 is not None:
+        yield f"- One shot at a time, the {of}: median {p50:.3g} us, 99% {p99:.3g} us."
     if (stages := cost.cascade) is not None:
         for row in stages.per_p:
             later = ", ".join(f"{100 * share:.3g}%" for share in row.shares[1:])

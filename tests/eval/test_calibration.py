@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from autoqec.eval.calibration import _kept as kept_row
 from autoqec.eval.calibration import calibration_of, follows, remarks
 from autoqec.eval.calibration_schema import Calibration
 from autoqec.eval.tally import Confidences, Tally
 from autoqec.eval.tasks import Scored
-from autoqec.stats.confidence import ConfidenceMap, failure_chance
+from autoqec.stats.confidence import ConfidenceMap, Kept, failure_chance
 
 P, LEVEL = 0.01, 0.95
 
@@ -55,6 +56,34 @@ def test_a_report_with_made_up_figures_is_told() -> None:
         row.model_copy(update={"kept": [row.kept[0].model_copy(update={"failures": 0})]}),
     ]
     assert not any(follows(one, LEVEL) for one in forged)
+
+
+def test_figures_that_no_log_odds_have_are_told() -> None:
+    """Their sums agree: it is the shots behind them that cannot be."""
+    row = drawn()
+    first, last = row.bins[0], row.bins[-1]
+    shift = 0.5 * first.shots  # more failures expected of sure shots than sure shots expect
+    moved = [
+        first.model_copy(update={"expected": first.expected - shift}),
+        *row.bins[1:-1],
+        last.model_copy(update={"expected": last.expected + shift}),
+    ]
+    wide = [each.model_copy(update={"low": None, "high": None}) for each in row.bins]
+    discarded = row.shots - row.kept[0].shots
+    kept = Kept(row.kept[0].share, 0.0, row.kept[0].shots, row.failures - discarded - 1)
+    forged = [
+        row.model_copy(update={"bins": moved}),
+        row.model_copy(update={"bins": wide}),
+        row.model_copy(update={"bins": [*row.bins[1:], row.bins[0]]}),
+        row.model_copy(update={"mapped": 0.5 * row.mapped}),
+        row.model_copy(update={"scale": None}),
+        row.model_copy(update={"kept": [kept_row(kept, row.failures, row.shots, LEVEL)]}),
+    ]
+    assert [follows(one, LEVEL) for one in forged] == [False] * len(forged)
+    possible = kept._replace(failures=row.failures - discarded)
+    assert follows(
+        row.model_copy(update={"kept": [kept_row(possible, row.failures, row.shots, LEVEL)]}), LEVEL
+    )
 
 
 def test_only_shots_with_log_odds_count() -> None:

@@ -16,6 +16,8 @@ from autoqec.decoders.backends.matching import MatchingBackend
 from autoqec.decoders.compiler import compile_predecoder
 from autoqec.decoders.cost import count_flops
 from autoqec.decoders.dsl_schema import PredecoderDSL
+from autoqec.decoders.modules.cascade import CascadePredecoder
+from autoqec.decoders.stage_cost import stage_flops
 from autoqec.envs.environment import Environment
 from autoqec.envs.packing import unpack
 from autoqec.envs.schema import SeedPolicy
@@ -55,6 +57,14 @@ from tests.decoders.both_halves import with_both_halves
 P = 0.01
 SHOTS = 4000
 SOFT = {"type": "neural_bp", "output_mode": "soft_priors", "neural_bp": {"iterations": 1}}
+CASCADE = {
+    "type": "cascade",
+    "output_mode": "soft_priors",
+    "stages": [
+        {"type": "neural_bp", "neural_bp": {"iterations": 1}},
+        {"type": "gnn", "gnn": {"layers": 2, "hidden_dim": 8}, "share": 0.1},
+    ],
+}
 MODULE = "autoqec/decoders/modules/predecoders.py"
 FRAME = """
 
@@ -82,18 +92,18 @@ def where(env: Environment, tmp_path_factory: pytest.TempPathFactory) -> Where:
 
 
 @pytest.fixture
-def verifier_with(env: Environment, tmp_path: Path) -> Iterator[Callable[[str], VerifierWorker]]:
+def verifier_with(env: Environment, tmp_path: Path) -> Iterator[Callable[..., VerifierWorker]]:
     opened: list[VerifierWorker] = []
 
-    def make(line: str) -> VerifierWorker:
+    def make(line: str, dsl: dict[str, Any] = SOFT) -> VerifierWorker:
         root = tmp_path / "code"
         package = Path(autoqec.__file__).parent
         shutil.copytree(package, root / "autoqec", ignore=shutil.ignore_patterns("__pycache__"))
         with (root / MODULE).open("a") as file:
             file.write(FRAME.replace("{line}", line))
         models = {
-            "0/real": ModelSpec(SOFT, None, "soft_priors", root),
-            f"0/{REFERENCE}": ModelSpec(SOFT, None, "soft_priors", installed_root()),
+            "0/real": ModelSpec(dsl, None, "soft_priors", root),
+            f"0/{REFERENCE}": ModelSpec(dsl, None, "soft_priors", installed_root()),
         }
         setup = WorkerSetup({"x": env.problem(P)}, models, "mwpm", strongest().name, 300.0)
         opened.append(VerifierWorker(setup))
@@ -205,6 +215,34 @@ def test_remembered_answers_are_counted_in_full(
     assert counted.error is None
     assert counted.flops >= count_flops(module, env.problem(P))
     assert counted.spread == 0
+
+
+@pytest.mark.verifier
+def test_all_stages_of_the_reference_count_with_the_shares_of_the_main_test(
+    verifier_with: Callable[..., VerifierWorker], where: Where, env: Environment
+) -> None:
+    """A small slow stage in front says nothing about the speed of a large one behind it."""
+    scored = Candidate(where, "0/real", 0, SHOTS, metered=True).run(verifier_with("pass", CASCADE))
+    problem = env.problem(P)
+    module = compile_predecoder(PredecoderDSL.model_validate(CASCADE), problem)
+    assert isinstance(module, CascadePredecoder)
+    first, later = stage_flops(module, problem)
+    share = scored.answered[1] / SHOTS
+    assert 0 < share < 0.5
+    spent = metering.Metered(*scored.metered)
+    assert spent.shots == SHOTS
+    assert spent.reference_flops == pytest.approx(first + share * later, rel=1e-6)
+
+
+def test_chunks_of_other_shares_add_up_to_a_mean() -> None:
+    chunks = [
+        metering.Metered(1000, 1.0, 100, 0.1, 100, 0.1, 1000, 8.0, 8.0),
+        metering.Metered(1000, 1.0, 100, 0.1, 300, 0.9, 5000, 9.0, 7.0),
+    ]
+    total = metering.summed([tuple(chunk) for chunk in chunks])
+    assert total is not None
+    assert total.reference_flops == 4000
+    assert (total.plain_s, total.build_s, total.reference_build_s) == (1.0, 9.0, 7.0)
 
 
 def spent(cpu_s: float, *, build_s: float = 8.0) -> Any:

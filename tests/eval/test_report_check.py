@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
+from autoqec.decoders.gates import expected_flops
 from autoqec.eval.calibration import calibration_of
+from autoqec.eval.cascade_check import costs_apart, follows
+from autoqec.eval.cascade_schema import CascadeCost, StageRow
 from autoqec.eval.paired_row import paired_figures, paired_row
 from autoqec.eval.report_check import FALSE_ALARM, disagreements
 from autoqec.eval.report_check import _calibration as calibration_contradictions
 from autoqec.eval.report_check import _estimate as estimate_contradictions
 from autoqec.eval.schema import Against, BaselineRow, CostCensus, Estimate, VerifyReport
 from autoqec.eval.tally import Confidences
+from autoqec.stats.intervals import upper_bound
 from autoqec.stats.sequential import confirm, confirmation_alpha
 from autoqec.stats.table import PairedTable
 
@@ -77,10 +83,14 @@ def test_a_calibration_of_other_shots_than_the_estimates_is_told() -> None:
     for failures, contradictions in ((700, 0), (699, 1)):
         row = calibration_of(P, "estimate", Confidences(log_odds, np.arange(10_000) < failures), None, LEVEL)
         report = _report(table, estimate=estimate, calibration=[row])
-        assert len(list(calibration_contradictions(report, LEVEL, P))) == contradictions
+        assert len(list(calibration_contradictions(report, LEVEL, P, [P]))) == contradictions
+    others = [{"p": 0.5}, {"source": "test"}]
+    for changes in others:
+        report = _report(table, estimate=estimate, calibration=[row.model_copy(update=changes)])
+        assert list(calibration_contradictions(report, LEVEL, P, [P]))
     huge = row.model_copy(update={"shots": 10**400, "failures": 10**399})
     report = _report(table, estimate=estimate, calibration=[huge])
-    assert len(list(calibration_contradictions(report, LEVEL, P))) == 1
+    assert len(list(calibration_contradictions(report, LEVEL, P, [P]))) == 1
 
 
 def test_what_is_inflated_is_told() -> None:
@@ -96,6 +106,81 @@ def test_what_is_inflated_is_told() -> None:
         "claims 12 flops_per_syndrome, and 1000 are counted",
         "claims 3 n_params, and 10 are counted",
     ]
+
+
+def _cascade(count: int = 1000, shots: int = 10_000, **changes: Any) -> CascadeCost:
+    """`count` of the shots reach the second stage; its cost depends on the shot."""
+    flops, shares = [1000, 40_000], [1.0, count / shots]
+    upper = [1.0, upper_bound(count, shots)]
+    row = StageRow(
+        p=P, shots=shots, shares=shares, shares_upper=upper,
+        flops_per_syndrome=expected_flops(flops, shares), flops_upper=expected_flops(flops, upper),
+    )  # fmt: skip
+    given = {
+        "stage_flops": flops, "stage_errors": [0.0, 400.0], "worst_flops": sum(flops), "per_p": [row],
+        "decoder_us_p50": 10.0, "decoder_us_p99": 20.0, "decoder_us_p999": 30.0,
+    }  # fmt: skip
+    return CascadeCost(**{**given, **changes})
+
+
+def _staged(stages: CascadeCost, flops: int | None = None) -> CostCensus:
+    expected = stages.per_p[0].flops_per_syndrome if flops is None else flops
+    return CostCensus(flops_per_syndrome=expected, n_params=10, n_bytes=40, cascade=stages)
+
+
+def test_costs_of_a_cascade_follow_from_its_counts() -> None:
+    honest = _cascade()
+    assert follows(_staged(honest), P, {P: 10_000})
+    assert follows(_staged(honest, 6000), P, {P: 10_000}), "CPU time may be charged on top"
+    assert not follows(_staged(honest), P, {P: 20_000})
+    row = honest.per_p[0]
+    rows: list[dict[str, Any]] = [
+        {"shares": [1.0, 0.01]},
+        {"shares": [1.0, 0.10005]},
+        {"shares": [1.0, float("nan")]},
+        {"shares": [0.1, 1.0]},
+        {"shares": [1.0]},
+        {"shares_upper": [1.0, 0.1]},
+        {"flops_per_syndrome": 1500},
+        {"flops_upper": row.flops_per_syndrome},
+        {"p": 0.5},
+    ]
+    forged = [_cascade(per_p=[row.model_copy(update=changes)]) for changes in rows]
+    forged += [
+        _cascade(worst_flops=40_000),
+        _cascade(stage_flops=[1000, 20_000]),
+        _cascade(per_p=[row, row]),
+        _cascade(per_p=[]),
+        _cascade(decoder_us_p99=5.0),
+    ]
+    told = [
+        follows(CostCensus(flops_per_syndrome=5000, n_params=10, n_bytes=40, cascade=one), P, {P: 10_000})
+        for one in forged
+    ]
+    assert told == [False] * len(forged)
+    assert not follows(_staged(honest, 4000), P, {P: 10_000})
+
+
+def test_a_cascade_is_compared_by_the_cost_of_its_stages_and_by_shares() -> None:
+    def told(claim: CascadeCost, fresh: CascadeCost) -> list[str]:
+        return list(costs_apart(_staged(claim), _staged(fresh), 0.9995))
+
+    fresh = _cascade(10_000, 100_000)
+    assert told(_cascade(1100), fresh) == [], "shares of other shots"
+    assert told(_cascade(stage_flops=[1000, 41_000]), fresh) == [], (
+        "and of a stage whose cost depends on them"
+    )
+    (share,) = told(_cascade(800), fresh)
+    assert share == "claims that 0.08 of the shots at p = 0.01 reach stage 2, and 0.1 do"
+    (later,) = told(_cascade(stage_flops=[1000, 32_000]), fresh)
+    assert later == "claims 32000 FLOPs of stage 2, and 40000 are counted"
+    (first,) = told(_cascade(stage_flops=[999, 40_000]), fresh)
+    assert first == "claims 999 FLOPs of stage 1, and 1000 are counted"
+    assert told(_cascade(stage_errors=[0.0, 1e9], stage_flops=[1000, 32_000]), fresh), (
+        "errors of the claimant's own excuse nothing"
+    )
+    unstaged = CostCensus(flops_per_syndrome=5000, n_params=10, n_bytes=40)
+    assert list(costs_apart(unstaged.model_copy(update={"flops_per_syndrome": 10}), _staged(fresh), 0.9995))
 
 
 def test_gains_over_other_decoders_are_compared_by_their_shots() -> None:

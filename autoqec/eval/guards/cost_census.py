@@ -230,7 +230,7 @@ def judge(verification: VerificationState, answers: Sequence[Any]) -> GuardResul
     elif found.spread:
         figures.append(f"{found.largest} FLOPs for the largest of {ALONE} shots asked alone")
     text = "; ".join(wrong) or (
-        f"{', '.join(figures)}; from outside {found.single_us[0]:.0f} us for one shot "
+        f"{', '.join(figures)}; {'the model' if stages is None else 'its first stage'} from outside {found.single_us[0]:.0f} us for one shot "
         f"(p99 {found.single_us[1]:.0f}), {found.bulk_us:.1f} us per shot in bulk"
     )
     return GuardResult(

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from autoqec.decoders.stage_cost import FEWEST, HARD, LOOKED_THROUGH
 from autoqec.eval.guards import Guard
 from autoqec.eval.guards.cost_census import Counted, expected, number, prepare
 from autoqec.eval.schema import GuardResult
@@ -15,7 +16,9 @@ NAME = "declared_figures"
 FLOPS_TOLERANCE = 0.02
 SHORT_PROFILE = 0.2
 SIGMAS = 6.0
-"""Between a declared LER and the measured one. Training chose its state on other shots, so they may differ a little."""
+"""Between a declared LER and the measured one, and between costs of a cascade. Training chose its state on other shots, so they may differ a little."""
+FEWEST_SHARES = 500
+"""Shots behind declared shares, at least: a smaller number would excuse anything."""
 
 
 def judge(verification: VerificationState, answers: Sequence[Any]) -> GuardResult:
@@ -60,11 +63,16 @@ def _shares_slack(verification: VerificationState, counted: Counted) -> float:
     reached = verification.tally.reached(verification.reference_p, verification.model())
     if not found.flops or len(reached) != len(found.flops):
         return 0.0
+    cascade = (verification.subject.metrics or {}).get("cascade")
+    rows = cascade.get("per_p") if isinstance(cascade, dict) else None
+    declared = _shots_at(verification, rows) or _least_shots(verification)
     slack = 0.0
-    for flops, spread, count in list(zip(found.flops, found.spread, reached, strict=True))[1:]:
-        share = count / reached[0]
-        noise = math.sqrt(share * (1 - share) / min(_declared_shots(verification), reached[0]))
-        slack += flops * (SIGMAS * noise + spread * share)
+    for stage in range(len(found.flops)):
+        share = (reached[stage] + 1) / (reached[0] + 1)
+        noise = math.sqrt(share * (1 - share) * (1 / max(declared, FEWEST_SHARES) + 1 / reached[0]))
+        on = min(max(int(share * LOOKED_THROUGH), FEWEST), HARD)  # those of the declared count, at least
+        error = found.per_shot(stage) * math.sqrt(1 / found.shots[stage] + 1 / on)
+        slack += SIGMAS * (found.flops[stage] * noise + share * error)
     return slack
 
 
@@ -79,16 +87,24 @@ def _agree(declared: float, failures: int, shots: int, declared_shots: int) -> b
 
 def _declared_shots(verification: VerificationState) -> int:
     """Shots behind the declared rates: as declared, and at least the share of `min_shots_val` that the short profile takes."""
-    minimum = max(1, int(SHORT_PROFILE * verification.env.spec.eval_protocol.min_shots_val))
     rows = (verification.subject.metrics or {}).get("per_p")
+    return max(_least_shots(verification), _shots_at(verification, rows) or 0)
+
+
+def _least_shots(verification: VerificationState) -> int:
+    return max(1, int(SHORT_PROFILE * verification.env.spec.eval_protocol.min_shots_val))
+
+
+def _shots_at(verification: VerificationState, rows: Any) -> int | None:
+    """Those of the row of the reference p, in a list that is not trusted."""
     for row in rows if isinstance(rows, list) else []:
         if (
             isinstance(row, dict)
             and row.get("p") == verification.reference_p
             and type(row.get("shots")) is int
         ):
-            return max(minimum, min(int(row["shots"]), 10**12))
-    return minimum
+            return max(0, min(int(row["shots"]), 10**12))
+    return None
 
 
 GUARD = Guard(NAME, judge, prepare)

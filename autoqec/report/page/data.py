@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from autoqec import __version__
+from autoqec.eval.latency import one_shot
 from autoqec.eval.schema import GuardResult, VerifyReport
 from autoqec.report.card import model_card, reproduction
 from autoqec.report.figures.kinds import KINDS
@@ -182,11 +183,15 @@ def _per_p(one: Reviewed) -> list[list[Any]]:
 
 def _times(report: VerifyReport) -> Data:
     cost, found = report.cost, report.estimate
-    return {
-        "us per shot, with its backend": None if found is None else found.us_per_shot,
-        "one shot at a time, median us": None if cost is None else cost.latency_us_p50,
-        "one shot at a time, 99% us": None if cost is None else cost.latency_us_p99,
-        "model alone in batches, us per shot": None if cost is None else cost.bulk_us_per_shot,
+    times: Data = {"us per shot, with its backend": None if found is None else found.us_per_shot}
+    if cost is None:
+        return times
+    p50, p99, of = one_shot(cost)
+    part = "model" if cost.cascade is None else "first stage"
+    return times | {
+        f"one shot at a time, {of}, median us": p50,
+        f"one shot at a time, {of}, 99% us": p99,
+        f"{part} alone in batches, us per shot": cost.bulk_us_per_shot,
     }
 
 

@@ -126,7 +126,7 @@ function drawLatency(rows, title) {
     shown.forEach((row, i) => {
       const y = top + step * (i + 0.5), className = row.round === null ? "cx" : "c0";
       const one = row.p50 === null ? null : s("path", { class: "bar", d: `M${x.at(row.us)} ${y}H${x.at(row.p50)}M${x.at(row.p50)} ${y - 5}V${y + 5}` });
-      const words = `${row.name}\n${told(row.us)} us per shot${row.p50 === null ? "" : "\none at a time: median " + told(row.p50) + ", 99% " + told(row.p99) + " us"}`;
+      const words = `${row.name}\n${told(row.us)} us per shot${row.p50 === null ? "" : "\none at a time, " + row.of + ": median " + told(row.p50) + ", 99% " + told(row.p99) + " us"}`;
       plot.svg.append(s("text", { x: left - 8, y: y + 4, "text-anchor": "end" }, row.name), point(plot, words, className, one, mark(row.round === null ? "star" : "circle", x.at(row.us), y, row.round === null ? 5 : 4.5)));
     });
   });

@@ -1,0 +1,108 @@
+"""Do the costs that a stranger's report gives for a cascade follow from counts, and do fresh ones agree with them?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+
+from scipy.special import ndtri
+
+from autoqec.decoders.gates import expected_flops
+from autoqec.eval.cascade_schema import CascadeCost, StageRow
+from autoqec.eval.schema import CostCensus, VerifyReport
+from autoqec.eval.stage_census import LEVEL
+from autoqec.stats.intervals import upper_bound, wilson
+
+TOLERANCE = 0.02
+"""Relative, beside the standard errors of a stage whose cost depends on the shot: these are estimates, too."""
+
+
+def follows(cost: CostCensus, at: float, shots: Mapping[float, int]) -> bool:
+    """Whether every figure is what the counts give. shots: of the test, by p; at: the reference p."""
+    if (found := cost.cascade) is None:
+        return True
+    measured = [row.p for row in found.per_p]
+    head = next((row for row in found.per_p if row.p == at), None)
+    times = (0.0, found.decoder_us_p50, found.decoder_us_p99, found.decoder_us_p999)
+    return (
+        len(found.stage_flops) > 1
+        and min(found.stage_flops) >= 0
+        and found.worst_flops == sum(found.stage_flops)
+        and len(found.stage_errors) in (0, len(found.stage_flops))
+        and len({*measured}) == len(measured)
+        and head is not None
+        and all(shots.get(row.p) == row.shots and _row_follows(row, found.stage_flops) for row in found.per_p)
+        # CPU time is charged on top of operations
+        and (cost.flops_per_syndrome or 0) >= head.flops_per_syndrome
+        and all(low <= high for low, high in zip(times, (*times[1:], math.inf), strict=True))
+    )
+
+
+def _row_follows(row: StageRow, flops: Sequence[int]) -> bool:
+    if len(row.shares) != len(flops) or not all(0 <= share <= 1 for share in row.shares):
+        return False
+    counts = _counts(row)
+    shares = [count / row.shots for count in counts]
+    upper = [1.0] + [upper_bound(count, row.shots, LEVEL) for count in counts[1:]]
+    return (
+        counts[0] == row.shots
+        and counts == sorted(counts, reverse=True)
+        and _are_close(row.shares, shares)
+        and _are_close(row.shares_upper, upper)
+        and abs(row.flops_per_syndrome - expected_flops(flops, shares)) <= 1
+        and abs(row.flops_upper - expected_flops(flops, upper)) <= 1
+    )
+
+
+def _counts(row: StageRow) -> list[int]:
+    return [round(share * row.shots) for share in row.shares]
+
+
+def _are_close(said: Sequence[float], made: Sequence[float]) -> bool:
+    return len(said) == len(made) and all(
+        math.isclose(one, other, rel_tol=1e-6, abs_tol=1e-10) for one, other in zip(said, made, strict=True)
+    )
+
+
+def comparisons(report: VerifyReport) -> int:
+    """Intervals that `costs_apart` compares."""
+    found = None if report.cost is None else report.cost.cascade
+    return 0 if found is None else len(found.stage_flops) * (1 + len(found.per_p))
+
+
+def costs_apart(said: CostCensus | None, now: CostCensus | None, level: float) -> Iterator[str]:
+    """In what claimed costs and a fresh count of the same checkpoint contradict each other."""
+    stages = [None if cost is None else cost.cascade for cost in (said, now)]
+    names = ["flops_per_syndrome", "n_params"]
+    if stages[0] is not None and stages[1] is not None:  # what is expected follows from stages and shares
+        yield from _stages_apart(stages[0], stages[1], level)
+        names.remove("flops_per_syndrome")
+    for name in names:
+        claimed, counted = (getattr(cost, name, None) for cost in (said, now))
+        if claimed != counted:
+            yield f"claims {claimed} {name}, and {counted} are counted"
+
+
+def _stages_apart(said: CascadeCost, now: CascadeCost, level: float) -> Iterator[str]:
+    if len(said.stage_flops) != len(now.stage_flops):
+        yield f"claims {len(said.stage_flops)} stages, and there are {len(now.stage_flops)}"
+        return
+    # the errors of the claim are the claimant's own: those of the fresh count stand for both
+    sigmas = math.sqrt(2) * float(ndtri(0.5 + level / 2))
+    errors = now.stage_errors or [0.0] * len(now.stage_flops)
+    for stage, (one, other, error) in enumerate(
+        zip(said.stage_flops, now.stage_flops, errors, strict=True), 1
+    ):
+        if abs(one - other) > (sigmas * error + TOLERANCE * other if error else 0):
+            yield f"claims {one} FLOPs of stage {stage}, and {other} are counted"
+    fresh = {row.p: row for row in now.per_p}
+    for row in said.per_p:
+        if (other_row := fresh.get(row.p)) is None:
+            continue
+        for stage, (count, others) in enumerate(zip(_counts(row), _counts(other_row), strict=True), 1):
+            mine, theirs = wilson(count, row.shots, level), wilson(others, other_row.shots, level)
+            if mine[0] > theirs[1] or theirs[0] > mine[1]:
+                yield (
+                    f"claims that {count / row.shots:.3g} of the shots at p = {row.p:g} reach stage {stage}, and "
+                    f"{others / other_row.shots:.3g} do"
+                )
