@@ -76,7 +76,7 @@ class Tally:
     def reached(self, p: float, name: str) -> tuple[int, ...]:
         """How many shots each stage of a cascade was asked about; empty for a model that is none."""
         parts = [part.answered for part in self.parts.get((p, name), []) if part.answered]
-        answered = np.array(parts, dtype=np.int64).reshape(len(parts), -1).sum(axis=0)
+        answered = np.array(parts, dtype=np.int64).sum(axis=0) if parts else np.zeros(0, np.int64)
         return tuple(int(count) for count in answered[::-1].cumsum()[::-1])
 
     def seconds(self, p: float, name: str) -> tuple[float, float]:

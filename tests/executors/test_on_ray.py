@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import untrained_rounds
 import yaml
 from deadlines import soon
 
@@ -30,6 +31,7 @@ pytestmark = pytest.mark.ray
 
 P = 0.01
 STORE = 80 << 20
+HERE = Path(__file__).parent
 ENV = {
     "name": "tiny",
     "code": {"type": "stim_circuit", "source": "surface_code:rotated_memory_z?distance=3&rounds=3"},
@@ -264,22 +266,14 @@ def front(files: RunDir) -> list[dict[str, Any]]:
 
 
 @pytest.fixture
-def start(tmp_path: Path, env_yaml: Path) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
+def start(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
     variables = {"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1", "AUTOQEC_HOME": str(tmp_path / "home")}
     begun = []
 
     def begin(folder: Path, *words: str) -> subprocess.Popen[bytes]:
         folder.mkdir(exist_ok=True)
-        command = [
-            sys.executable,
-            "-m",
-            "cli.autoqec",
-            "run",
-            str(env_yaml),
-            "--own-repository",
-            *words,
-        ]
         environment = {**os.environ, **variables}
+        command = [sys.executable, *words]
         begun.append(subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.DEVNULL))
         return begun[-1]
 
@@ -303,21 +297,22 @@ def processes_of(folder: Path) -> list[str]:
 
 
 def test_six_rounds_side_by_side_survive_a_killed_node_and_a_killed_driver(
-    nodes: Nodes, start: Callable[..., subprocess.Popen[bytes]], tmp_path: Path
+    nodes: Nodes, start: Callable[..., subprocess.Popen[bytes]], env_yaml: Path, tmp_path: Path
 ) -> None:
     nodes.become(3)
+    smoke = ("-m", "cli.autoqec", "run", str(env_yaml), "--no-llm", "--own-repository")
     wild, calm = tmp_path / "wild", tmp_path / "calm"
     files, serial = (RunDir(folder / "runs" / "same") for folder in (wild, calm))
     parallel = ("--parallel", "3", "--round-cpus", "1", "--executor", nodes.executor)
-    driver = start(wild, "--no-llm", "--rounds", "6", "--run-id", "same", *parallel)
+    driver = start(wild, *smoke, "--rounds", "6", "--run-id", "same", *parallel)
     soon(lambda: files.round(2).train_log.exists() or files.round(3).train_log.exists())
     nodes.kill()
     soon(lambda: files.history.exists() and len(rows_of(files)) >= 2)
     driver.send_signal(signal.SIGKILL)
     driver.wait()
     assert len(rows_of(files)) < 6
-    assert start(wild, "--no-llm", "--resume", "same", *parallel).wait() == 0
-    assert start(calm, "--no-llm", "--rounds", "6", "--run-id", "same").wait() == 0
+    assert start(wild, *smoke, "--resume", "same", *parallel).wait() == 0
+    assert start(calm, *smoke, "--rounds", "6", "--run-id", "same").wait() == 0
     assert told(files) == told(serial)
     assert [row["round"] for row in rows_of(files)] == [1, 2, 3, 4, 5, 6]
     assert front(files) == front(serial)
@@ -331,10 +326,12 @@ def test_a_round_is_verified_while_more_rounds_are_in_flight_than_there_are_core
     nodes: Nodes, start: Callable[..., subprocess.Popen[bytes]], tmp_path: Path
 ) -> None:
     nodes.become(2)
-    parallel = ("--parallel", "3", "--executor", nodes.executor)
-    driver = start(tmp_path, "--proposer", "optuna", "--rounds", "3", "--run-id", "full", *parallel)
-    soon(lambda: driver.poll() is not None)
+    env = tmp_path / "gains.yaml"
+    code = {"type": "stim_circuit", "source": "surface_code:rotated_memory_z?distance=5&rounds=5"}
+    env.write_text(yaml.safe_dump({**ENV, "name": "gains", "code": code}))
+    driver = start(tmp_path, str(HERE / "untrained_rounds.py"), str(env), str(tmp_path), nodes.executor)
+    soon(lambda: driver.poll() is not None, within_s=3600)
     assert driver.returncode == 0
-    files = RunDir(tmp_path / "runs" / "full")
-    assert len(rows_of(files)) == 3
-    assert any(files.round(number).report.exists() for number in (1, 2, 3))
+    files = RunDir(tmp_path / "runs" / untrained_rounds.RUN_ID)
+    assert [row["round"] for row in rows_of(files)] == [1, 2, 3]
+    assert files.round(1).report.exists()
