@@ -11,7 +11,7 @@ from autoqec.api.frames import frame
 from autoqec.api.planning import Asked, Event, ignore
 from autoqec.errors import InputError
 from autoqec.eval.pareto import best_of
-from autoqec.executors.registry import LOCAL, check_executor, opened
+from autoqec.executors.registry import LOCAL, opened
 from autoqec.finds.predecoder import Predecoder, load_predecoder
 from autoqec.layout import in_runs, runs_folder
 from autoqec.runs import fork_graph
@@ -181,18 +181,18 @@ def run(
         parallel=parallel,
         event=event,
     )
-    where = check_executor(executor or LOCAL)
-    research, changes = asked.resumed() if asked.resumes else (asked.started(), {})
-    adapter = make_adapter(research.plan.model_copy(update=changes), research.run.files)
-    if changes:
-        with research.run.exclusive():
-            research.replan(**changes)
-    event("started", {"run_id": research.run.run_id, "run_dir": str(research.run.files.path)})
-    watch: dict[str, Any] = {"event": event, "progress": progress}
-    if research.plan.parallel == 1 and where == LOCAL:
-        outcome = Loop(research, adapter, **watch).run()
-    else:
-        with opened(where) as machines:
+    with opened(executor or LOCAL) as machines:
+        machines.check(round_cpus or 1.0, round_gpus or 0.0)
+        research, changes = asked.resumed() if asked.resumes else (asked.started(), {})
+        adapter = make_adapter(research.plan.model_copy(update=changes), research.run.files)
+        if changes:
+            with research.run.exclusive():
+                research.replan(**changes)
+        event("started", {"run_id": research.run.run_id, "run_dir": str(research.run.files.path)})
+        watch: dict[str, Any] = {"event": event, "progress": progress}
+        if research.plan.parallel == 1 and machines.name == LOCAL:
+            outcome = Loop(research, adapter, **watch).run()
+        else:
             cpus, gpus = machines.share(research.plan.parallel)
             program = training(round_cpus or cpus, gpus if round_gpus is None else round_gpus)
             outcome = ParallelLoop(research, adapter, machines, program, **watch).run()

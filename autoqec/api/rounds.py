@@ -11,7 +11,7 @@ from autoqec.decoders.dsl_schema import PredecoderDSL, canonical_dict
 from autoqec.envs.environment import Environment
 from autoqec.envs.load import load_env
 from autoqec.errors import AutoQECError, InputError
-from autoqec.executors.registry import LOCAL, check_executor
+from autoqec.executors.registry import LOCAL, check_reachable
 from autoqec.io.git import checked_out
 from autoqec.io.optional import check_installed
 from autoqec.io.strict_yaml import read_yaml
@@ -103,6 +103,7 @@ def train(
         True
     """
     check_installed("torch", "safetensors", *(["tensorboard"] if tensorboard is not None else []))
+    where = check_reachable(executor or LOCAL)
     env = env if isinstance(env, Environment) else load_env(env)
     fork = origin.get("fork_from")
     asked = {
@@ -138,7 +139,6 @@ def train(
     )
     limit = PROFILES[runner.profile].wall_clock_s if wall_clock_s is None else wall_clock_s
     safety = Safety(wall_clock_s=limit, memory_gb=memory_gb)
-    where = check_executor(executor or LOCAL)
     metrics = supervise.run_round(
         runner, env, safety, commit_sha=commit, show_progress=show_progress, executor=where
     )

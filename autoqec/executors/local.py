@@ -17,7 +17,7 @@ import threading
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 
-from autoqec.executors.protocol import Outbox, Program, Worker
+from autoqec.executors.protocol import MOST_LOSSES, Outbox, Program, Worker
 from autoqec.io.cores import available_cores
 from autoqec.io.scratch import scratch_folder
 
@@ -38,6 +38,9 @@ class LocalExecutor:
     def share(self, count: int) -> tuple[float, float]:
         return max(1, self.cores // count), 0.0
 
+    def check(self, cpus: float, gpus: float) -> None:
+        """This machine does not count them."""
+
     def lanes(self, program: Program, count: int) -> LocalLanes:
         return LocalLanes(program, count)
 
@@ -45,12 +48,12 @@ class LocalExecutor:
 class LocalLanes:
     """A lost lane is not replaced while others are left; when none is, all start again."""
 
-    def __init__(self, program: Program, count: int) -> None:
+    def __init__(self, program: Program, count: int, *, most_losses: int = MOST_LOSSES) -> None:
         self._held = contextlib.ExitStack()
         self._target, self._count = program.target, count
         self._told: bytes | None = None
         self._busy: dict[Connection, int] = {}
-        self._outbox = Outbox()
+        self._outbox = Outbox(most_losses)
         try:
             self._variables = self._environment(program)
             self._start()

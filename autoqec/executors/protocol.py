@@ -94,6 +94,14 @@ class Executor(Protocol):
         """Cores and GPUs that each of `count` lanes can have at the same time."""
         ...
 
+    def check(self, cpus: float, gpus: float) -> None:
+        """Of a lane that would take so many.
+
+        Raises:
+            InputError: it could never start.
+        """
+        ...
+
     def lanes(self, program: Program, count: int) -> Lanes: ...
 
 
@@ -106,9 +114,11 @@ class GivenUp(AutoQECError):
 
 
 class Outbox:
-    """The messages of some lanes: those that wait, and how many lanes each has lost. A lost one is the first that waits."""
+    """The messages of some lanes: those that wait, and how many lanes each has lost, of which `most` end it. A lost one is the first that
+    waits."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = MOST_LOSSES) -> None:
+        self._most = most
         self._messages: dict[int, bytes] = {}
         self._losses: dict[int, int] = {}
         self._waiting: deque[int] = deque()
@@ -133,10 +143,13 @@ class Outbox:
 
     def lost(self, number: int) -> None:
         losses = self._losses.get(number, 0) + 1
-        if losses >= MOST_LOSSES:
+        if losses >= self._most:
             self.answered(number)
             raise GivenUp(f"a worker process ended while it worked, {losses} times on the same task", number)
         self._losses[number] = losses
+        self.put_back(number)
+
+    def put_back(self, number: int) -> None:
         self._waiting.appendleft(number)
 
 

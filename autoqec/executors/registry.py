@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, nullcontext
 
 from autoqec.errors import InputError
 from autoqec.executors.local import LocalExecutor
@@ -13,13 +12,8 @@ from autoqec.io.optional import check_installed
 LOCAL, RAY = "local", "ray"
 
 
-@contextmanager
-def _local(address: str | None) -> Iterator[Executor]:
-    if address is not None:
-        raise InputError(
-            f"has no address, and {address!r} is one", where="--executor local", hint="leave it out"
-        )
-    yield LocalExecutor()
+def _local(_address: str | None) -> AbstractContextManager[Executor]:
+    return nullcontext(LocalExecutor())
 
 
 def _ray(address: str | None) -> AbstractContextManager[Executor]:
@@ -39,7 +33,7 @@ def check_executor(text: str) -> str:
         InputError, UnavailableError: it does not.
     """
     name, colon, address = text.partition(":")
-    if name not in EXECUTORS or (colon and not address):
+    if name not in EXECUTORS or (colon and (name == LOCAL or not address)):
         raise InputError(
             f"{text!r} is no executor",
             where="--executor",
@@ -47,6 +41,14 @@ def check_executor(text: str) -> str:
         )
     if name == RAY:
         check_installed("ray")
+    return text
+
+
+def check_reachable(text: str) -> str:
+    """As `check_executor`, and a cluster that is named by its address answers; for work that comes to it only much later."""
+    if ":" in check_executor(text):
+        with opened(text):
+            pass
     return text
 
 

@@ -11,8 +11,8 @@ from autoqec.executors.protocol import Worker
 
 
 class Echo(Worker):
-    """Answers with what it was told and asked; `die:FILE` ends the lane while FILE exists, and removes it; `stay:FILE` writes its process
-    id there and never answers."""
+    """Answers with what it was told and asked; `die:FILE` ends the lane while FILE exists, and removes it; `always:FILE` ends it, and adds
+    a line to FILE; `stay:FILE` writes its process id there and never answers; `touch:FILE` makes FILE."""
 
     def __init__(self) -> None:
         self._told = b""
@@ -22,7 +22,11 @@ class Echo(Worker):
 
     def answer(self, message: bytes) -> bytes:
         verb, _, name = message.decode().partition(":")
+        if verb == "touch":
+            Path(name).touch()
         if verb == "always":
+            with Path(name).open("a") as attempts:
+                attempts.write("once more\n")
             os.kill(os.getpid(), signal.SIGKILL)
         if verb == "die" and Path(name).exists():
             Path(name).unlink()

@@ -14,8 +14,8 @@ from deadlines import soon
 
 from autoqec.errors import InputError, UnavailableError
 from autoqec.executors.local import LocalExecutor, LocalLanes
-from autoqec.executors.protocol import GivenUp, Program, run
-from autoqec.executors.registry import check_executor, opened
+from autoqec.executors.protocol import MOST_LOSSES, GivenUp, Program, run
+from autoqec.executors.registry import check_executor
 
 ECHO = Program("lane_workers:Echo")
 
@@ -56,12 +56,13 @@ def test_a_message_whose_lane_is_lost_is_answered_by_another(lanes: LocalLanes, 
 
 
 @pytest.mark.parametrize("count", [1, 2])
-def test_a_message_that_ends_every_lane_is_given_up(count: int) -> None:
-    lanes = LocalLanes(ECHO, count)
-    lanes.send(b"always")
+def test_a_message_that_ends_every_lane_is_given_up(count: int, tmp_path: Path) -> None:
+    lanes, attempts = LocalLanes(ECHO, count), tmp_path / "attempts"
+    lanes.send(f"always:{attempts}".encode())
     with pytest.raises(GivenUp, match="a worker process ended") as caught:
         lanes.receive()
     assert caught.value.number == 0
+    assert len(attempts.read_text().splitlines()) == MOST_LOSSES
     lanes.tell(b"told ")
     assert dict(run(lanes, [b"a", b"b", b"c"])) == {
         0: b"told a",
@@ -111,8 +112,9 @@ def test_a_lane_at_work_ends_with_the_process_that_asked(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("text", ["", "ra", "ray:", "local:here", "Ray"])
 def test_what_is_no_executor_is_refused(text: str) -> None:
-    with pytest.raises(InputError, match="executor"), opened(text):
-        pass
+    """Before anything is started."""
+    with pytest.raises(InputError, match="executor"):
+        check_executor(text)
 
 
 def test_a_missing_ray_names_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:

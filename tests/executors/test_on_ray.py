@@ -5,20 +5,24 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import untrained_rounds
 import yaml
 from deadlines import soon
 
 import autoqec
 from autoqec.decoders.paired.evaluate import CHUNK
-from autoqec.executors.protocol import GivenUp, Program, run
+from autoqec.errors import InputError
+from autoqec.executors.protocol import MOST_LOSSES, GivenUp, Program, run
 from autoqec.executors.registry import opened
 from autoqec.layout import RunDir
 
@@ -27,6 +31,7 @@ pytestmark = pytest.mark.ray
 
 P = 0.01
 STORE = 80 << 20
+HERE = Path(__file__).parent
 ENV = {
     "name": "tiny",
     "code": {"type": "stim_circuit", "source": "surface_code:rotated_memory_z?distance=3&rounds=3"},
@@ -43,6 +48,8 @@ CONFIG = {
     "training": {"epochs": 0},
 }
 ECHO = Program("lane_workers:Echo", {"PYTHONPATH": os.pathsep.join(sys.path)})
+PASSING = replace(ECHO, is_kept=False)
+"""It takes a core only while it works."""
 
 
 class Nodes:
@@ -51,7 +58,7 @@ class Nodes:
     def __init__(self) -> None:
         from ray.cluster_utils import Cluster
 
-        head = {"num_cpus": 1, "object_store_memory": STORE, "include_dashboard": False}
+        head = {"num_cpus": 1, "num_gpus": 0, "object_store_memory": STORE, "include_dashboard": False}
         self._cluster = Cluster(initialize_head=True, head_node_args=head)
         self._others: list[Any] = []
 
@@ -61,7 +68,7 @@ class Nodes:
 
     def become(self, count: int) -> None:
         while len(self._others) + 1 < count:
-            self._others.append(self._cluster.add_node(num_cpus=1, object_store_memory=STORE))
+            self._others.append(self._cluster.add_node(num_cpus=1, num_gpus=0, object_store_memory=STORE))
         while len(self._others) + 1 > count:
             self.kill()
 
@@ -113,18 +120,71 @@ def test_a_node_that_is_killed_costs_no_shot_and_doubles_none(nodes: Nodes, env_
     assert np.array_equal(there["pymatching"], failures(env_yaml, workers=1)["pymatching"])
 
 
-def test_lost_workers_are_replaced_and_a_deadly_message_is_given_up(nodes: Nodes, tmp_path: Path) -> None:
-    deadly = tmp_path / "once"
+@pytest.mark.parametrize("program", [ECHO, PASSING], ids=["kept", "passing"])
+def test_lost_workers_are_replaced_and_a_deadly_message_is_given_up(
+    nodes: Nodes, tmp_path: Path, program: Program
+) -> None:
+    deadly, attempts = tmp_path / "once", tmp_path / "attempts"
     deadly.touch()
     words = [b"a", f"die:{deadly}".encode(), b"b"]
     with opened(nodes.executor) as executor:
-        lanes = executor.lanes(ECHO, 1)
+        lanes = executor.lanes(program, 1)
         lanes.tell(b"told ")
         assert dict(run(lanes, words)) == {place: b"told " + word for place, word in enumerate(words)}
-        lanes.send(b"always")
+        lanes.send(f"always:{attempts}".encode())
         with pytest.raises(GivenUp, match="a worker process ended"):
             lanes.receive()
         lanes.close()
+    assert len(attempts.read_text().splitlines()) == MOST_LOSSES
+
+
+def test_work_that_passes_begins_and_leaves_its_core_while_nobody_receives(
+    nodes: Nodes, tmp_path: Path
+) -> None:
+    """Three messages for two cores, as rounds that train while another one is verified."""
+    nodes.become(2)
+    notes = [tmp_path / name for name in "abc"]
+    with opened(nodes.executor) as executor:
+        lanes = executor.lanes(PASSING, 3)
+        sent = {lanes.send(f"touch:{note}".encode()) for note in notes}
+        soon(lambda: all(note.exists() for note in notes))
+        soon(lambda: ray.available_resources().get("CPU") == 2)
+        assert {lanes.receive()[0] for _ in notes} == sent
+        lanes.close()
+
+
+def test_work_that_passes_ends_when_it_is_stopped(nodes: Nodes, tmp_path: Path) -> None:
+    note = tmp_path / "pid"
+    with opened(nodes.executor) as executor:
+        lanes = executor.lanes(PASSING, 1)
+        lanes.send(f"stay:{note}".encode())
+        soon(lambda: note.exists() and note.read_text().endswith("\n"))
+        lanes.stop()
+        soon(lambda: not Path(f"/proc/{int(note.read_text())}").exists())
+
+
+@pytest.mark.parametrize(
+    ("cpus", "gpus", "reason"), [(1, 1, "1 GPUs; its nodes"), (1, 1.5, "no 1.5 GPUs"), (9, 0, "9 cores")]
+)
+def test_what_no_node_will_ever_have_is_refused(
+    nodes: Nodes, env_yaml: Path, tmp_path: Path, cpus: float, gpus: float, reason: str
+) -> None:
+    options: dict[str, Any] = {"round_cpus": cpus, "round_gpus": gpus, "executor": nodes.executor}
+    with pytest.raises(InputError, match=reason):
+        autoqec.run(env_yaml, rounds=1, no_llm=True, workspace=tmp_path, own_repository=True, **options)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_cluster_that_does_not_answer_is_said_before_anything_is_done(
+    env_yaml: Path, tmp_path: Path
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        nobody = f"ray:127.0.0.1:{taken.getsockname()[1]}"
+    with pytest.raises(InputError, match="no Ray cluster"):
+        autoqec.train(env_yaml, CONFIG, tmp_path / "round_1", executor=nobody)
+    with pytest.raises(InputError, match="no Ray cluster"):
+        autoqec.run(env_yaml, rounds=1, no_llm=True, workspace=tmp_path, own_repository=True, executor=nobody)
+    assert not list(tmp_path.iterdir())
 
 
 def test_answers_that_do_not_fit_into_the_object_store_arrive(nodes: Nodes) -> None:
@@ -206,23 +266,14 @@ def front(files: RunDir) -> list[dict[str, Any]]:
 
 
 @pytest.fixture
-def start(tmp_path: Path, env_yaml: Path) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
+def start(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
     variables = {"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1", "AUTOQEC_HOME": str(tmp_path / "home")}
     begun = []
 
     def begin(folder: Path, *words: str) -> subprocess.Popen[bytes]:
         folder.mkdir(exist_ok=True)
-        command = [
-            sys.executable,
-            "-m",
-            "cli.autoqec",
-            "run",
-            str(env_yaml),
-            "--no-llm",
-            "--own-repository",
-            *words,
-        ]
         environment = {**os.environ, **variables}
+        command = [sys.executable, *words]
         begun.append(subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.DEVNULL))
         return begun[-1]
 
@@ -246,21 +297,22 @@ def processes_of(folder: Path) -> list[str]:
 
 
 def test_six_rounds_side_by_side_survive_a_killed_node_and_a_killed_driver(
-    nodes: Nodes, start: Callable[..., subprocess.Popen[bytes]], tmp_path: Path
+    nodes: Nodes, start: Callable[..., subprocess.Popen[bytes]], env_yaml: Path, tmp_path: Path
 ) -> None:
     nodes.become(3)
+    smoke = ("-m", "cli.autoqec", "run", str(env_yaml), "--no-llm", "--own-repository")
     wild, calm = tmp_path / "wild", tmp_path / "calm"
     files, serial = (RunDir(folder / "runs" / "same") for folder in (wild, calm))
     parallel = ("--parallel", "3", "--round-cpus", "1", "--executor", nodes.executor)
-    driver = start(wild, "--rounds", "6", "--run-id", "same", *parallel)
+    driver = start(wild, *smoke, "--rounds", "6", "--run-id", "same", *parallel)
     soon(lambda: files.round(2).train_log.exists() or files.round(3).train_log.exists())
     nodes.kill()
     soon(lambda: files.history.exists() and len(rows_of(files)) >= 2)
     driver.send_signal(signal.SIGKILL)
     driver.wait()
     assert len(rows_of(files)) < 6
-    assert start(wild, "--resume", "same", *parallel).wait() == 0
-    assert start(calm, "--rounds", "6", "--run-id", "same").wait() == 0
+    assert start(wild, *smoke, "--resume", "same", *parallel).wait() == 0
+    assert start(calm, *smoke, "--rounds", "6", "--run-id", "same").wait() == 0
     assert told(files) == told(serial)
     assert [row["round"] for row in rows_of(files)] == [1, 2, 3, 4, 5, 6]
     assert front(files) == front(serial)
@@ -268,3 +320,18 @@ def test_six_rounds_side_by_side_survive_a_killed_node_and_a_killed_driver(
     repository = next((wild / ".autoqec").iterdir())
     assert not list((repository / ".worktrees").glob("*"))
     soon(lambda: not processes_of(wild))
+
+
+def test_a_round_is_verified_while_more_rounds_are_in_flight_than_there_are_cores(
+    nodes: Nodes, start: Callable[..., subprocess.Popen[bytes]], tmp_path: Path
+) -> None:
+    nodes.become(2)
+    env = tmp_path / "gains.yaml"
+    code = {"type": "stim_circuit", "source": "surface_code:rotated_memory_z?distance=5&rounds=5"}
+    env.write_text(yaml.safe_dump({**ENV, "name": "gains", "code": code}))
+    driver = start(tmp_path, str(HERE / "untrained_rounds.py"), str(env), str(tmp_path), nodes.executor)
+    soon(lambda: driver.poll() is not None, within_s=3600)
+    assert driver.returncode == 0
+    files = RunDir(tmp_path / "runs" / untrained_rounds.RUN_ID)
+    assert [row["round"] for row in rows_of(files)] == [1, 2, 3]
+    assert files.round(1).report.exists()
