@@ -37,10 +37,10 @@ def read_shots(path: Path, form: str, n_detectors: int, n_observables: int, *, w
                 bit_packed=True,
             )
         except STIM_ERRORS as error:
+            sizes = {"detectors": n_detectors, "observables": n_observables}
+            held = " and ".join(f"{size} {name}" for name, size in sizes.items() if size)
             raise InputError(
-                f"not {form} shots of {n_detectors} detectors"
-                + (f" and {n_observables} observables" if n_observables else "")
-                + f": {first_line(error)}",
+                f"not {form} shots of {held}: {first_line(error)}",
                 where=where,
                 hint=hint,
             ) from None

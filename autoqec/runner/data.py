@@ -7,10 +7,11 @@ not of all that could.
 
 from __future__ import annotations
 
+import copy
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -74,9 +75,18 @@ class ShotSource(Protocol):
         ...
 
 
+Module = TypeVar("Module", bound=torch.nn.Module)
+
+
 def sampling_device(training: torch.device) -> torch.device:
     """The training device, but for Apple's MPS: it has neither Poisson draws nor doubles, and takes work from one thread."""
     return torch.device("cpu") if training.type == "mps" else training
+
+
+def as_it_is(module: Module) -> Module:
+    """A copy that does not learn, for looking through shots while the module itself trains."""
+    training = next(module.parameters()).device
+    return copy.deepcopy(module).to(sampling_device(training)).eval()
 
 
 def cuts_of(shares: Sequence[float]) -> list[float]:

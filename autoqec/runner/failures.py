@@ -25,6 +25,7 @@ from torch.nn.utils import parameters_to_vector, vector_to_parameters
 from autoqec.decoders.modules.predecoders import ProblemPredecoder
 from autoqec.envs.problem import U8
 from autoqec.errors import InputError
+from autoqec.runner.data import as_it_is
 from autoqec.runner.hard_shots import HardShots, Seeds, packed
 from autoqec.runner.safety import MOST_NUMBERS
 
@@ -82,7 +83,7 @@ class Unsettled:
 
     def __init__(self, module: ProblemPredecoder, decode: Decode, seed: int) -> None:
         self._decode = decode
-        self._start, self._moved = copy.deepcopy(module).eval(), copy.deepcopy(module).eval()
+        self._start, self._moved = as_it_is(module), as_it_is(module)
         with torch.no_grad():
             learned = [each for each in self._moved.parameters() if each.requires_grad]
             here = parameters_to_vector(learned)

@@ -76,6 +76,12 @@ def prepare(files: RoundDir) -> None:
     files.weights.unlink(missing_ok=True)
 
 
+def forget_state(files: RoundDir) -> None:
+    """Removes the state of a training that is not to be resumed, wherever it trained."""
+    files.training_state.unlink(missing_ok=True)
+    remove_tree(files.confined)
+
+
 def take_over(files: RoundDir) -> None:
     """Moves the checkpoint up and copies the log; the state of an unfinished training stays for the next one."""
     inside = RoundDir(files.confined)

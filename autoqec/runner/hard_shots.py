@@ -31,10 +31,23 @@ IsHard = Callable[[U8, U8], npt.NDArray[np.bool_ | np.float32]]
 """Of packed detectors and observables: whether each shot is kept, or its weight in the loss, 0 if it is not kept."""
 
 
-def one_pass(shots: int) -> dict[str, int]:
-    """How HardShots looks through so many recorded shots: about once each, and no further if few are hard."""
-    fill = min(shots, _FILL)
+def one_pass(shots: int, at_a_time: int = _FILL) -> dict[str, int]:
+    """How HardShots looks through so many shots: about once each, and no further if few are hard."""
+    fill = min(shots, at_a_time)
     return {"fill": fill, "fills": -(-shots // fill)}
+
+
+def both(first: IsHard, then: IsHard) -> IsHard:
+    """Whether a shot is kept by both; `then` is only asked about those that the first keeps."""
+
+    def is_hard(detectors: U8, observables: U8) -> npt.NDArray[np.bool_ | np.float32]:
+        rows = np.flatnonzero(first(detectors, observables))
+        found = then(detectors[rows], observables[rows])
+        kept = np.zeros(len(detectors), dtype=found.dtype)
+        kept[rows] = found
+        return kept
+
+    return is_hard
 
 
 class HardShots:
@@ -56,7 +69,7 @@ class HardShots:
         fills: int = _FILL_DRAWS,
     ) -> None:
         self._sampler, self._seeds, self._is_hard, self._draw = sampler, seeds, is_hard, draw
-        self._pool = ThreadPoolExecutor(1)
+        self._pool = ThreadPoolExecutor(1, initializer=_on_device, initargs=(_current_device(),))
         self._next: tuple[int, Future[Batch]] | None = None
         kept: list[Batch] = []
         while sum(map(len, kept)) < size and len(kept) < fills:
@@ -119,6 +132,18 @@ class HardShots:
         part = fresh.take(torch.from_numpy(np.flatnonzero(hard)).to(device))
         weight = torch.from_numpy(hard[hard > 0].astype(np.float32)).to(device)
         return Batch(part.syndrome, part.observables, None, part.which, part.priors, weight=weight)
+
+
+def _current_device() -> int | None:
+    """Of CUDA, where this process uses it."""
+    in_use = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
+    return torch.cuda.current_device() if in_use else None
+
+
+def _on_device(number: int | None) -> None:
+    """A new thread would be on the first device, whichever one its process trains on."""
+    if number is not None:
+        torch.cuda.set_device(number)
 
 
 def _weight(batch: Batch) -> Tensor:

@@ -7,7 +7,6 @@ for: so the mean loss of a batch is still that of all shots, and a model that gi
 
 from __future__ import annotations
 
-import copy
 from hashlib import sha256
 
 import numpy as np
@@ -17,6 +16,7 @@ import torch
 from autoqec.decoders.modules.predecoders import ProblemPredecoder
 from autoqec.envs.packing import unpack
 from autoqec.envs.problem import U8
+from autoqec.runner.data import as_it_is
 from autoqec.runner.gap import MatchingPairs
 
 SETTLED = 5.0
@@ -31,7 +31,7 @@ class OwnStart:
 
     def __init__(self, module: ProblemPredecoder, pairs: MatchingPairs) -> None:
         self._pairs = pairs
-        self._start = copy.deepcopy(module).eval()
+        self._start = as_it_is(module)
 
     def __call__(self, detectors: U8, observables: U8) -> npt.NDArray[np.float32]:
         weight = np.zeros(len(detectors), dtype=np.float32)

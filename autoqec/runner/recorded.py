@@ -19,6 +19,7 @@ from autoqec.errors import InputError
 from autoqec.io.hashing import sha256_bytes
 from autoqec.io.validate import validate_model
 from autoqec.layout import RoundDir
+from autoqec.runner import handover
 from autoqec.runner.losses import MARGINAL_LOSSES
 from autoqec.runner.schema import RunnerConfig
 
@@ -50,10 +51,9 @@ def named(config: RunnerConfig, env: Environment) -> Recorded | None:
         InputError: they are not shots of this environment, are too few, or the loss needs to know faults.
     """
     if config.train_shots is None:
-        if config.train_observables is not None:
-            raise InputError(
-                "observables of which shots?", where="train_observables", hint="give --train-shots, too"
-            )
+        for option, what in (("train_observables", "observables"), ("train_shots_format", "the format")):
+            if getattr(config, option) is not None:
+                raise InputError(f"{what} of which shots?", where=option, hint="give --train-shots, too")
         return None
     dsl = validate_model(config.predecoder_config, PredecoderDSL, where="config")
     if dsl.training.loss in MARGINAL_LOSSES:
@@ -77,7 +77,7 @@ def keep(files: RoundDir, recorded: Recorded | None) -> None:
     said = None if recorded is None else recorded.sha256 + "\n"
     before = files.train_shots.read_text(errors="replace") if files.train_shots.is_file() else None
     if before != said:
-        files.training_state.unlink(missing_ok=True)
+        handover.forget_state(files)
     if said is None:
         files.train_shots.unlink(missing_ok=True)
     else:
@@ -101,7 +101,7 @@ def _read(config: RunnerConfig, env: Environment) -> Shots:
     first = _part(config, "train_shots", n_detectors, 0 if apart else n_observables)
     if not apart:
         return Shots(*first)
-    second = _part(config, "train_observables", n_observables, 0)
+    _, second = _part(config, "train_observables", 0, n_observables)
     if len(first) != len(second):
         raise InputError(
             f"{len(first):,} shots of detectors and {len(second):,} of observables",

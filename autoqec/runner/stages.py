@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
+from torch import Tensor
 
 from autoqec.decoders.backends import Backend, make_backend
 from autoqec.decoders.gates import EVERY_SHOT, Staged, expected_flops
@@ -15,10 +17,10 @@ from autoqec.decoders.modules.cascade import CascadePredecoder
 from autoqec.decoders.pipeline import PredecoderPipeline
 from autoqec.decoders.stage_cost import stage_flops
 from autoqec.envs.environment import Environment
-from autoqec.envs.problem import U8
+from autoqec.envs.problem import U8, DecodingProblem
 from autoqec.envs.seeds import derive_seed
 from autoqec.errors import InputError
-from autoqec.runner.data import Batch, ShotSource
+from autoqec.runner.data import Batch, ShotSource, sampling_device
 from autoqec.runner.hard_shots import IsHard, packed
 
 _DRAWS = 64
@@ -36,47 +38,43 @@ def threshold(found: Staged, stage: int, share: float) -> float:
     return EVERY_SHOT if wanted >= len(numbers) else float(min(numbers[wanted], EVERY_SHOT))
 
 
-def set_threshold(module: CascadePredecoder, backend: Backend, detectors: U8, device: torch.device) -> float:
-    """Opens the gate behind the last stage in use as far as the config says, by these shots at the reference p. Returns the share of
-    shots that is to go on."""
+def planned_share(module: CascadePredecoder, problem: DecodingProblem, stage: int) -> float:
+    """The share of shots that the config lets reach a stage, whose training has not begun."""
+    return module.planned_shares(stage_flops(copy.deepcopy(module).cpu(), problem))[stage]
+
+
+def set_threshold(
+    module: CascadePredecoder, backend: Backend, detectors: U8, device: torch.device, share: float
+) -> None:
+    """Opens the gate behind the last stage in use so far that `share` of these shots goes on."""
     last = module.active - 1
-    planned = module.planned_shares(stage_flops(copy.deepcopy(module).cpu(), backend.problem))
     found = PredecoderPipeline(module, backend, device=device, threads=None).staged(
         detectors, sure_of_all=True
     )
     with torch.no_grad():
-        module.thresholds[last] = threshold(found, last, planned[last + 1])
-    return planned[last + 1]
+        module.thresholds[last] = threshold(found, last, share)
+
+
+def take_earlier(module: CascadePredecoder, weights: Mapping[str, Tensor], stage: int) -> None:
+    """Takes over the stages before this one, and the gates."""
+    waiting = tuple(f"stages.{at}." for at in range(stage, len(module.stages)))
+    known = {name: value for name, value in weights.items() if not name.startswith(waiting)}
+    module.load_state_dict(known, strict=False)
 
 
 class LeftOpen:
-    """Whether the stages before the one that trains leave a shot open, as they are now.
+    """Whether the stages before the one that trains leave a shot open, as they are now. device: where that one trains."""
 
-    is_hard: shots that are decided under the fixed weights already are not asked about.
-    """
-
-    def __init__(
-        self,
-        module: CascadePredecoder,
-        backend: Backend,
-        device: torch.device,
-        is_hard: IsHard | None = None,
-    ) -> None:
-        self._is_hard = is_hard
+    def __init__(self, module: CascadePredecoder, backend: Backend, device: torch.device) -> None:
         frozen = copy.deepcopy(module).eval()
         frozen.active = module.active - 1
         self._last = frozen.active - 1
         self._threshold = float(frozen.thresholds[self._last])
-        self._decoder = PredecoderPipeline(frozen, backend, device=device, threads=None)
+        self._decoder = PredecoderPipeline(frozen, backend, device=sampling_device(device), threads=None)
 
-    def __call__(self, detectors: U8, observables: U8) -> npt.NDArray[np.bool_]:
-        is_open = np.zeros(len(detectors), dtype=np.bool_)
-        rows = np.arange(len(detectors))
-        if self._is_hard is not None:
-            rows = np.flatnonzero(self._is_hard(detectors, observables))
-        found = self._decoder.staged(detectors[rows], sure_of_all=True)
-        is_open[rows] = (found.stage == self._last) & (found.sure < self._threshold)
-        return is_open
+    def __call__(self, detectors: U8, _observables: U8) -> npt.NDArray[np.bool_]:
+        found = self._decoder.staged(detectors, sure_of_all=True)
+        return np.asarray((found.stage == self._last) & (found.sure < self._threshold))
 
 
 class OpenSource:

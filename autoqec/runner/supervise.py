@@ -89,7 +89,7 @@ def run_round(
         files.checkpoint.unlink(missing_ok=True)
         asked = yaml.safe_dump(config.predecoder_config, sort_keys=False)
         if not files.config.is_file() or files.config.read_text(errors="replace") != asked:
-            files.training_state.unlink(missing_ok=True)  # of another config
+            handover.forget_state(files)  # of another config
         atomic.write_text(files.config, asked)
         recorded.keep(files, shots)
         start = time.monotonic()

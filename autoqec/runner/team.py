@@ -22,6 +22,8 @@ from torch import nn
 
 _PATIENCE = timedelta(hours=2)
 """The longest that one process waits for another: while the first one scores a state, all others do."""
+_LAST_WORDS_S = 120.0
+"""So long the first process has after another one failed: what stopped that one mostly stops it, too, and it then says why."""
 
 
 @dataclass(frozen=True)
@@ -99,14 +101,20 @@ def led(job: Path, meeting: Path, size: int) -> Iterator[Team]:
         )
         for rank in range(1, size)
     ]
+    is_over = threading.Event()
     for rank, helper in enumerate(helpers, start=1):
-        threading.Thread(target=_watch, args=(rank, helper), daemon=True).start()
-    with joined(meeting, 0, size) as team:
-        yield team
+        threading.Thread(target=_watch, args=(rank, helper, is_over), daemon=True).start()
+    try:
+        with joined(meeting, 0, size) as team:
+            yield team
+    finally:
+        is_over.set()
 
 
-def _watch(rank: int, helper: subprocess.Popen[bytes]) -> None:
-    """Nobody would hear from a process that ended early, and all others would wait for it."""
-    if (code := helper.wait()) != 0:
-        print(f"training process {rank} ended with code {code}", file=sys.stderr, flush=True)
+def _watch(rank: int, helper: subprocess.Popen[bytes], is_over: threading.Event) -> None:
+    """Nobody would hear from a process that ended early, and all others would wait for it. is_over: this process no longer does."""
+    if (code := helper.wait()) == 0:
+        return
+    print(f"training process {rank} ended with code {code}", file=sys.stderr, flush=True)
+    if not is_over.wait(_LAST_WORDS_S):
         os._exit(1)

@@ -7,7 +7,7 @@ import io
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,7 @@ class TrainingReport:
     """Loss telemetry, and which training state was kept (step 0: the untrained model was best).
 
     earlier_s: of `seconds`, those of processes that were killed. logged_before: lines of the log that are of earlier stages of a cascade.
+    note: how it went, in one sentence for people.
     """
 
     losses: list[float] = field(default_factory=list)
@@ -48,6 +49,7 @@ class TrainingReport:
     earlier_s: float = 0.0
     stopped: TrainingStop = "all_steps"
     logged_before: int = 0
+    note: str = ""
 
     def mean_of_last(self, count: int) -> float | None:
         last = self.losses[-count:]
@@ -87,14 +89,15 @@ def train(
     log: Path,
     state_path: Path,
     progress: Callable[[int, int, float], None] | None = None,
-    stage: int = 0,
+    earlier: Sequence[TrainingReport] = (),
     is_last: bool = True,
     telemetry: Telemetry | None = None,
     team: Team = ALONE,
 ) -> TrainingReport:
     """Trains `module` in place and leaves the best state in it. Killed and called again, it resumes where it was.
 
-    stage: of a cascade, whose stages share log and state file; where it is not the last, its state stays until the next has one. The state is a function of the module's start, the objective and the schedule: every step draws from its own seeds.
+    earlier: of the stages of a cascade before this one. Stages share log and state file; where this is not the last, its state stays until
+    the next has one. The state is a function of the module's start, the objective and the schedule: every step draws from its own seeds.
 
     Raises:
         RoundFailed: the loss was not finite in too many steps.
@@ -104,12 +107,13 @@ def train(
     report = TrainingReport()
     best = {name: value.clone() for name, value in ema.items()}
     first, stale = 0, 0
-    if saved_stage(state_path) == stage:
+    finished = finished_stages(state_path)
+    if finished is not None and len(finished) == len(earlier):
         first, stale, best = _resume(state_path, module, optimiser, ema, report, log)
         report.earlier_s = report.seconds
     else:
         report.untrained_score = report.kept_score = report.least_score = team.lead(lambda: select(module))
-        if stage == 0:
+        if not earlier:
             log.write_text("")
         report.logged_before = len(log.read_text().splitlines())
     objective.prepare(first)
@@ -159,7 +163,7 @@ def train(
                     break
             if team.leads and time.monotonic() - saved >= schedule.save_seconds:
                 saved = time.monotonic()
-                _save(state_path, module, optimiser, ema, best, report, stale, saved - start, stage)
+                _save(state_path, module, optimiser, ema, best, report, stale, saved - start, earlier)
     report.seconds += time.monotonic() - start
     module.load_state_dict(best)
     module.eval()
@@ -168,11 +172,12 @@ def train(
     return report
 
 
-def saved_stage(path: Path) -> int | None:
-    """The stage that a saved state is of; None where there is none."""
+def finished_stages(path: Path) -> list[TrainingReport] | None:
+    """The stages before the one that a saved state is of, all of whose time was of earlier processes; None where there is no state."""
     if not path.exists():
         return None
-    return int(torch.load(path, map_location="cpu", weights_only=True).get("stage", 0))
+    saved: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+    return [TrainingReport(**{**facts, "earlier_s": facts["seconds"]}) for facts in saved.get("earlier", ())]
 
 
 def saved_weights(path: Path, device: torch.device) -> dict[str, Tensor]:
@@ -182,16 +187,18 @@ def saved_weights(path: Path, device: torch.device) -> dict[str, Tensor]:
 
 
 def joined(reports: Sequence[TrainingReport]) -> TrainingReport:
-    """Of all stages together; one report is itself."""
+    """Of all stages together; one report is itself. It stopped as the last stage did that trained."""
     if len(reports) == 1:
         return reports[0]
+    trained = [report for report in reports if report.stopped != "no_epochs"]
     return TrainingReport(
         losses=[loss for report in reports for loss in report.losses],
         steps=sum(report.steps for report in reports),
         kept_step=sum(report.kept_step for report in reports),
         seconds=sum(report.seconds for report in reports),
         earlier_s=sum(report.earlier_s for report in reports),
-        stopped=reports[-1].stopped,
+        stopped=(trained or reports)[-1].stopped,
+        note="; ".join(f"stage {number}: {report.note}" for number, report in enumerate(reports, start=1)),
     )
 
 
@@ -243,7 +250,7 @@ def _save(
     report: TrainingReport,
     stale: int,
     seconds: float,
-    stage: int,
+    earlier: Sequence[TrainingReport],
 ) -> None:
     buffer = io.BytesIO()
     facts = {
@@ -258,7 +265,7 @@ def _save(
         "logged_before": report.logged_before,
     }
     parts = {"module": module.state_dict(), "optimiser": optimiser.state_dict(), "ema": ema, "best": best}
-    torch.save({**parts, "report": facts, "stage": stage}, buffer)
+    torch.save({**parts, "report": facts, "earlier": [asdict(each) for each in earlier]}, buffer)
     atomic.write_bytes(path, buffer.getvalue())
 
 

@@ -18,12 +18,13 @@ from autoqec.decoders.modules.predecoders import ProblemPredecoder
 from autoqec.decoders.pipeline import PredecoderPipeline
 from autoqec.envs.environment import Environment
 from autoqec.envs.problem import U8, DecodingProblem
+from autoqec.envs.sampling import Shots
 from autoqec.envs.seeds import derive_seed
 from autoqec.layout import RoundDir
 from autoqec.runner.data import ShotSource, sampling_device
 from autoqec.runner.failures import FailureObjective, Unsettled, few_numbers
 from autoqec.runner.gap import MatchingPairs, make_pairs
-from autoqec.runner.hard_shots import HardShots, IsHard, one_pass
+from autoqec.runner.hard_shots import HardShots, IsHard, both, one_pass
 from autoqec.runner.losses import MARGINAL_LOSSES
 from autoqec.runner.mining import OwnStart
 from autoqec.runner.objective import GapObjective, MarginalObjective, Objective
@@ -31,10 +32,25 @@ from autoqec.runner.profiles import Profile
 from autoqec.runner.recorded import Recorded
 from autoqec.runner.schema import TrainedOn
 from autoqec.runner.shot_sources import make_source, trained_on
-from autoqec.runner.stages import MOST_LOOKED_THROUGH, LeftOpen, OpenSource, set_threshold
+from autoqec.runner.stages import (
+    MOST_LOOKED_THROUGH,
+    LeftOpen,
+    OpenSource,
+    planned_share,
+    set_threshold,
+    take_earlier,
+)
 from autoqec.runner.team import ALONE, Team
 from autoqec.runner.telemetry import Telemetry
-from autoqec.runner.train import Schedule, Select, TrainingReport, joined, saved_stage, saved_weights, train
+from autoqec.runner.train import (
+    Schedule,
+    Select,
+    TrainingReport,
+    finished_stages,
+    joined,
+    saved_weights,
+    train,
+)
 from autoqec.runner.training_note import TRAINED_ON, note
 
 Progress = Callable[[int, int, float], None]
@@ -86,25 +102,25 @@ class Training:
     ) -> tuple[TrainingReport, dict[str, Any]]:
         """Trains in place. problems: at every p of the sweep. Returns also the fields of RoundMetrics that training fills."""
         start = time.monotonic()
-        kind = self._trained_on(dsl) if self.planned_steps(dsl) else None
+        kind = self._trained_on(dsl.training.loss) if self.planned_steps(dsl) else None
         source = None if kind is None else self._source(kind, problems)
         if kind is not None:
             team = f"process {self._team.rank + 1} of {self._team.size}"
             print(f"training on {TRAINED_ON[kind]}, {team}", flush=True)
-        per_epoch = self._per_epoch(dsl)
-        stages = dsl.parts
+        per_epoch, stages = self._per_epoch(dsl), dsl.parts
         select: Select | None = None
-        reports, notes = [], []
-        resumed = saved_stage(self._files.training_state) or 0
-        for self._stage, part in enumerate(stages):
-            if self._stage < resumed:  # its numbers come with the state of the later one
-                continue
+        # The numbers of finished stages come with the state of the one that resumes.
+        reports = finished_stages(self._files.training_state) or []
+        resumed = len(reports)
+        for self._stage, part in list(enumerate(stages))[resumed:]:
+            begun = time.monotonic()
             if isinstance(module, CascadePredecoder):
                 self._begin(module, self._files.training_state if self._stage == resumed > 0 else None)
             steps = per_epoch * part.training.epochs
             draws = steps * part.training.batch_size
             objective = self._objective(part, module, source, draws) if steps and source is not None else None
-            left = self._profile.train_seconds - (time.monotonic() - start)
+            spent = sum(report.earlier_s for report in reports) + time.monotonic() - start
+            left = self._profile.train_seconds - spent
             schedule = Schedule(
                 steps=steps,
                 per_epoch=per_epoch,
@@ -128,14 +144,14 @@ class Training:
                         log=self._log,
                         state_path=self._files.training_state,
                         progress=self._progress,
-                        stage=self._stage,
+                        earlier=reports,
                         is_last=part is stages[-1],
                         telemetry=telemetry,
                         team=self._team,
                     )
+            report.seconds = report.earlier_s + time.monotonic() - begun
+            report.note = note(report, schedule, kind)
             reports.append(report)
-            heading = f"stage {self._stage + 1}: " if len(stages) > 1 else ""
-            notes.append(heading + note(report, schedule, kind))
         if self._team.leads:
             self._files.training_state.unlink(missing_ok=True)
         module.to("cpu")
@@ -149,7 +165,7 @@ class Training:
             "training_log_path": str(self._files.train_log.resolve()),
             "training_stopped": report.stopped,
             "training_kept_step": report.kept_step if report.steps else None,
-            "training_note": "; ".join(notes),
+            "training_note": report.note,
             "trained_on": kind,
         }
 
@@ -160,19 +176,21 @@ class Training:
         folder = folder / f"stage_{self._stage + 1}" if stages > 1 else folder
         return Telemetry(folder, batch=batch, device=self._device)
 
-    def _trained_on(self, dsl: PredecoderDSL) -> TrainedOn:
-        needs_faults = dsl.training.loss in MARGINAL_LOSSES
-        return trained_on(
-            self._env, self._at, needs_faults=needs_faults, is_recorded=self._recorded is not None
-        )
+    def _trained_on(self, loss: str) -> TrainedOn:
+        needs_faults, is_recorded = loss in MARGINAL_LOSSES, self._recorded is not None
+        return trained_on(self._env, self._at, needs_faults=needs_faults, is_recorded=is_recorded)
 
     def _source(self, kind: TrainedOn, problems: Sequence[DecodingProblem]) -> ShotSource:
         """Most shots at the reference p, where the round is judged; the rest keeps the model right along the sweep."""
         others = REFERENCE_SHARE if len(problems) == 1 else (1 - REFERENCE_SHARE) / (len(problems) - 1)
         shares = [REFERENCE_SHARE if problem.p == self._at else others for problem in problems]
-        training = None if self._recorded is None else self._recorded.split(self._selecting)[0]
-        device = sampling_device(self._device)
-        return make_source(kind, self._env, problems, device, shares=shares, recorded=training, at=self._at)
+        device, given = sampling_device(self._device), self._given
+        return make_source(kind, self._env, problems, device, shares=shares, recorded=given, at=self._at)
+
+    @property
+    def _given(self) -> Shots | None:
+        """The recorded shots that train."""
+        return None if self._recorded is None else self._recorded.split(self._selecting)[0]
 
     @property
     def _selecting(self) -> int:
@@ -182,16 +200,20 @@ class Training:
     def _begin(self, module: CascadePredecoder, saved: Path | None) -> None:
         """The gate in front of the stage, and the stages that are in use. saved: the state that this stage resumes from."""
         if saved is not None:
-            module.train_stage(self._stage)
-            module.load_state_dict(saved_weights(saved, self._device))
-        elif self._stage > 0:
-            low, _ = self._env.spec.noise.seed_policy.train
-            seed = derive_seed("train-gate", self._env.stream(self._at), low + self._stage)
-            sample = self._env.sampler(self._at).sample(self._selecting, seed)
-            self._share = set_threshold(module, self._backend(), sample.detectors, self._device)
-            module.train_stage(self._stage)
-        else:
-            module.train_stage(0)
+            take_earlier(module, saved_weights(saved, self._device), self._stage)
+        if self._stage > 0:
+            self._share = planned_share(module, self._env.problem(self._at), self._stage)
+        if self._stage > 0 and saved is None:
+            set_threshold(module, self._backend(), self._gate_shots(), self._device, self._share)
+        module.train_stage(self._stage)
+
+    def _gate_shots(self) -> U8:
+        """Detectors of the shots that a gate is set on: training shots at the reference p."""
+        if (given := self._given) is not None:
+            return given.detectors[: self._selecting]
+        low, _ = self._env.spec.noise.seed_policy.train
+        seed = derive_seed("train-gate", self._env.stream(self._at), low + self._stage)
+        return self._env.sampler(self._at).sample(self._selecting, seed).detectors
 
     def _backend(self) -> Backend:
         return make_backend(self._env.problem(self._at), self._env.spec.classical_backend)
@@ -218,41 +240,44 @@ class Training:
         return MarginalObjective(source, self._seeds, batch, MARGINAL_LOSSES[settings.loss])
 
     def _gap(self, batch: int, module: ProblemPredecoder, source: ShotSource, draws: int) -> Objective:
-        problem = self._env.problem(self._at)
-        pairs = make_pairs(problem, self._env.spec.classical_backend, None)
+        pairs = make_pairs(self._env.problem(self._at), self._env.spec.classical_backend, None)
         is_hard: IsHard = pairs.is_hard
-        buffered, draw = self._profile.hard_shots, 4 * batch
+        buffered = self._profile.hard_shots
         if isinstance(module, CascadePredecoder) and self._stage > 0:
-            is_hard = LeftOpen(module, self._backend(), self._device, pairs.is_hard)
+            is_hard = both(pairs.is_hard, LeftOpen(module, self._backend(), self._device))
             buffered //= _LATER_BUFFER
-            draw = max(draw, min(MOST_LOOKED_THROUGH * batch, int(batch / (4 * max(self._share, 1e-9)))))
         elif isinstance(pairs, MatchingPairs):
             is_hard = OwnStart(module, pairs)
             buffered //= _OWN_START_BUFFER
         size = min(buffered, draws) // self._team.size
-        once = {} if self._recorded is None else one_pass(len(self._recorded))
-        shots = HardShots(source, self._seeds, is_hard, size=size, draw=draw, **once)
+        once = {} if (given := self._given) is None else one_pass(len(given.detectors))
+        shots = HardShots(source, self._seeds, is_hard, size=size, draw=self._draw(batch), **once)
         return GapObjective(shots, batch, pairs)
+
+    def _draw(self, batch: int) -> int:
+        """Shots that are looked through for each step: more of them, the fewer are open."""
+        return max(4 * batch, min(MOST_LOOKED_THROUGH * batch, int(batch / (4 * max(self._share, 1e-9)))))
 
     def _failures(self, batch: int, module: ProblemPredecoder, _: ShotSource, draws: int) -> Objective:
         """On shots at the reference p alone, where failures are judged."""
         few_numbers(module)
-        device = module.prior.device
-        problem = self._env.problem(self._at)
         backend = self._backend()
-        kind = trained_on(self._env, self._at, needs_faults=False, is_recorded=self._recorded is not None)
 
         def decode(searched: ProblemPredecoder, detectors: U8) -> U8:
+            device = searched.prior.device
             return PredecoderPipeline(searched, backend, device=device, threads=None).decode(detectors)
 
+        is_hard: IsHard = Unsettled(module, decode, self._seeds(2_000_000))
+        if isinstance(module, CascadePredecoder) and self._stage > 0:
+            is_hard = both(LeftOpen(module, backend, self._device), is_hard)
+        most, given = self._profile.hard_shots, self._given
         shots = HardShots(
-            self._source(kind, [problem]),
+            self._source(self._trained_on("failures"), [self._env.problem(self._at)]),
             self._seeds,
-            Unsettled(module, decode, self._seeds(2_000_000)),
-            size=min(self._profile.hard_shots, draws, 8 * batch),
-            draw=4 * batch,
-            fill=4 * batch,
-            fills=max(1, self._profile.hard_shots // (4 * batch)),
+            is_hard,
+            size=min(most, draws, 8 * batch),
+            draw=self._draw(batch),
+            **one_pass(most if given is None else min(most, len(given.detectors)), 4 * batch),
         )
         return FailureObjective(shots, batch, decode, self._seeds)
 

@@ -27,6 +27,7 @@ from autoqec.runner.gap import make_pairs
 from autoqec.runner.hard_shots import HardShots
 from autoqec.runner.losses import MARGINAL_LOSSES
 from autoqec.runner.objective import GapObjective, MarginalObjective
+from autoqec.runner.stages import LeftOpen
 from tests.decoders.both_halves import with_both_halves
 
 EXAMPLES = {path.stem: path for path in sorted(Path("autoqec/example_db").glob("*.yaml"))}
@@ -99,6 +100,14 @@ def test_the_table_of_kernels_tells_what_is_missing() -> None:
 def test_shots_for_mps_are_sampled_on_the_cpu() -> None:
     assert sampling_device(torch.device("mps")) == torch.device("cpu")
     assert sampling_device(torch.device("cuda", 0)) == torch.device("cuda", 0)
+
+
+def test_a_cascade_that_trains_on_mps_looks_through_shots_on_the_cpu() -> None:
+    env = load_env("surface_d3_depol")
+    problem = env.problem(0.01)
+    dsl = PredecoderDSL.model_validate(read_yaml(EXAMPLES["cascade_surface_d5"]))
+    is_open = LeftOpen(compile_predecoder(dsl, problem), make_backend(problem, "mwpm"), torch.device("mps"))
+    assert is_open(*env.sampler(0.01).sample(200, 1)).any()
 
 
 @pytest.mark.parametrize(("example", "env_name"), CASES)

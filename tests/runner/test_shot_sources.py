@@ -15,6 +15,7 @@ from autoqec.envs.load import load_env
 from autoqec.envs.packing import pack, unpack
 from autoqec.envs.sampling import Shots
 from autoqec.envs.schema import EnvSpec
+from autoqec.envs.shot_files import FORMATS
 from autoqec.errors import InputError
 from autoqec.io.hashing import sha256_bytes
 from autoqec.layout import RoundDir
@@ -24,6 +25,7 @@ from autoqec.runner.recorded import Recorded
 from autoqec.runner.safety import Safety
 from autoqec.runner.schema import RunnerConfig
 from autoqec.runner.shot_sources import ProcessSource, RecordedSource, trained_on
+from autoqec.runner.supervise import run_round
 
 P = 0.01
 CPU = torch.device("cpu")
@@ -125,6 +127,25 @@ def test_recorded_shots_are_read_in_formats_of_stim(form: str, tmp_path: Path) -
     assert found.sha256 == sha256_bytes(shots.detectors.tobytes() + shots.observables.tobytes())
 
 
+@pytest.mark.parametrize("form", FORMATS)
+def test_both_files_are_read_as_stim_writes_them(form: str, tmp_path: Path) -> None:
+    env = small()
+    names = {"train_shots": str(tmp_path / f"d.{form}"), "train_observables": str(tmp_path / f"o.{form}")}
+    env.circuit(P).compile_detector_sampler(seed=5).sample_write(
+        512, filepath=names["train_shots"], format=form, obs_out_filepath=names["train_observables"],
+        obs_out_format=form,
+    )  # fmt: skip
+    found = recorded.named(config(tmp_path, **names), env)
+    detectors, observables = (
+        env.circuit(P)
+        .compile_detector_sampler(seed=5)
+        .sample(512, separate_observables=True, bit_packed=True)
+    )
+    assert observables.any()
+    assert (found.shots.detectors == detectors).all()
+    assert (found.shots.observables == observables).all()
+
+
 def test_observables_may_have_a_file_of_their_own(tmp_path: Path) -> None:
     env = small()
     shots = env.sampler(P).sample(500, 1)
@@ -138,6 +159,9 @@ def test_observables_may_have_a_file_of_their_own(tmp_path: Path) -> None:
     found = recorded.named(config(tmp_path, **names), env)
     assert found is not None
     assert (found.shots.observables == shots.observables).all()
+    (tmp_path / "o.01").write_text("2\n")
+    with pytest.raises(InputError, match=r"not 01 shots of 1 observables"):
+        recorded.named(config(tmp_path, **{**names, "train_observables": str(tmp_path / "o.01")}), env)
     with pytest.raises(InputError, match=r"500 shots of detectors and 9 of observables"):
         recorded.named(config(tmp_path, **{**names, "train_observables": str(tmp_path / "few.b8")}), env)
 
@@ -164,8 +188,10 @@ def test_shots_that_cannot_train_are_refused_with_one_error(tmp_path: Path) -> N
         assert str(path) in str(caught.value)
     with pytest.raises(InputError, match=r"bce learns which faults happened"):
         recorded.named(config(tmp_path, loss="bce", train_shots=str(good)), env)
-    with pytest.raises(InputError, match="of which shots"):
-        recorded.named(config(tmp_path, train_observables=str(good)), env)
+    for option, value in (("train_observables", str(good)), ("train_shots_format", "b8")):
+        with pytest.raises(InputError, match="of which shots") as caught:
+            recorded.named(config(tmp_path, **{option: value}), env)
+        assert option in str(caught.value)
 
 
 def test_a_state_of_other_shots_is_not_resumed(tmp_path: Path) -> None:
@@ -173,15 +199,42 @@ def test_a_state_of_other_shots_is_not_resumed(tmp_path: Path) -> None:
     shots = small().sampler(P).sample(200, 1)
     first, other = Recorded(shots, "1" * 64), Recorded(shots, "2" * 64)
     recorded.keep(files, first)
-    files.training_state.write_bytes(b"state")
+    states = files.training_state, RoundDir(files.confined).training_state
+    files.confined.mkdir()
+    for state in states:
+        state.write_bytes(b"state")
     recorded.keep(files, first)
-    assert files.training_state.exists()
+    assert all(state.exists() for state in states)
     recorded.keep(files, other)
-    assert not files.training_state.exists()
+    assert not any(state.exists() for state in states)
     files.training_state.write_bytes(b"state")
     recorded.keep(files, None)
     assert not files.training_state.exists()
     assert not files.train_shots.exists()
+
+
+def test_a_state_of_another_config_is_not_resumed(tmp_path: Path) -> None:
+    files = RoundDir(tmp_path)
+    states = files.training_state, RoundDir(files.confined).training_state
+    files.confined.mkdir()
+    for state in states:
+        state.write_bytes(b"state")
+    refused = RunnerConfig(env_name="x", predecoder_config={"type": "none"}, round_dir=str(tmp_path))
+    assert run_round(refused, small()).status == "compile_error"
+    assert not any(state.exists() for state in states)
+
+
+@pytest.mark.parametrize("loss", ["backend_gap", "failures"])
+def test_recorded_shots_are_looked_through_once_for_hard_ones(loss: str, tmp_path: Path) -> None:
+    env = small()
+    quiet = Shots(*(np.zeros_like(part) for part in env.sampler(P).sample(1000, 1)))
+    metrics = Round(
+        config(tmp_path, loss=loss), env, Safety(), workers=1, recorded=Recorded(quiet, "3" * 64)
+    ).run()
+    # the other 200 choose among training states
+    assert metrics.status == "compile_error"
+    looked = {"backend_gap": "800", "failures": "1,024"}[loss]  # of failures: four times 256
+    assert f"no hard shot among {looked}" in (metrics.status_reason or "")
 
 
 @pytest.mark.parametrize("kind", ["process", "recorded"])

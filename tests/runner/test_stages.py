@@ -1,7 +1,8 @@
 """The stages of a cascade in training: gates from shots, open shots, and a round that resumes in a later stage."""
 
-from functools import partial
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,13 +18,16 @@ from autoqec.envs.environment import Environment
 from autoqec.envs.load import load_env
 from autoqec.runner.data import FaultSampler
 from autoqec.runner.execute import Round
+from autoqec.runner.failures import FailureObjective
 from autoqec.runner.hard_shots import packed
+from autoqec.runner.profiles import PROFILES
+from autoqec.runner.recorded import Recorded
 from autoqec.runner.safety import Safety
 from autoqec.runner.schema import RoundMetrics, RunnerConfig
 from autoqec.runner.stages import LeftOpen, OpenSource, set_threshold, threshold
-from autoqec.runner.train import Schedule, saved_stage
+from autoqec.runner.train import Schedule, TrainingReport, finished_stages, joined
 
-SHARE = 0.1
+SHARE = 0.02
 CONFIG = {
     "type": "cascade",
     "output_mode": "soft_priors",
@@ -47,11 +51,28 @@ def env() -> Environment:
     return Environment(spec, root=found.root)
 
 
-def played(env: Environment, folder: Path, **changes) -> RoundMetrics:
+def with_loss(loss: str) -> dict[str, Any]:
+    return {"training": {**CONFIG["training"], "loss": loss}}
+
+
+def played(
+    env: Environment,
+    folder: Path,
+    progress: Callable[[int, int, float], None] | None = None,
+    recorded: Recorded | None = None,
+    **changes,
+) -> RoundMetrics:
     config = RunnerConfig(
         env_name=env.spec.name, predecoder_config={**CONFIG, **changes}, round_dir=str(folder)
     )
-    return Round(config, env, Safety(), workers=1).run()
+    return Round(config, env, Safety(), workers=1, progress=progress, recorded=recorded).run()
+
+
+def opened(env: Environment, folder: Path) -> LeftOpen:
+    """Which shots the first stage of a trained cascade leaves open."""
+    problem = env.problem(0.01)
+    _, module = checkpoint.load(folder / "checkpoint.pt", problem)
+    return LeftOpen(module, make_backend(problem, "mwpm"), torch.device("cpu"))
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +92,7 @@ def test_a_round_trains_its_stages_in_turn_and_says_what_each_costs(env, done) -
     low, high = (row.shares for row in found.per_p)
     assert low[0] == high[0] == 1.0
     # set on training shots, met on others; less noise leaves fewer shots open
-    assert low[1] < high[1] == pytest.approx(SHARE, abs=0.02)
+    assert low[1] < high[1] == pytest.approx(SHARE, abs=0.01)
     assert metrics.flops_per_syndrome == found.per_p[1].flops_per_syndrome
     expected = found.stage_flops[0] + high[1] * found.stage_flops[1]
     assert metrics.flops_per_syndrome == pytest.approx(expected, abs=1)
@@ -87,10 +108,35 @@ def test_the_checkpoint_holds_the_thresholds_and_decodes_by_them(env, done) -> N
     assert module.thresholds.tolist() == metrics.cascade.thresholds
     shots = env.sampler(0.01).sample(3000, 1)
     found = PredecoderPipeline(module, make_backend(problem, "mwpm")).staged(shots.detectors)
-    assert found.reached(2)[1] / 3000 == pytest.approx(SHARE, abs=0.03)
+    assert found.reached(2)[1] / 3000 == pytest.approx(SHARE, abs=0.01)
 
 
-def test_killed_in_a_later_stage_it_resumes_there(env, done, tmp_path, monkeypatch) -> None:
+@pytest.fixture(scope="module")
+def searched(env, tmp_path_factory) -> tuple[Path, RoundMetrics, list[FailureObjective]]:
+    """A cascade that trains by failure counts, with the objective of each stage."""
+    objectives: list[FailureObjective] = []
+
+    def made(*parts) -> FailureObjective:
+        objectives.append(FailureObjective(*parts))
+        return objectives[-1]
+
+    folder = tmp_path_factory.mktemp("searched")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("autoqec.runner.training.FailureObjective", made)
+        return folder, played(env, folder, **with_loss("failures")), objectives
+
+
+def test_failures_are_counted_on_open_shots_in_a_later_stage(env, searched) -> None:
+    folder, metrics, objectives = searched
+    assert metrics.status == "ok", metrics.status_reason
+    first, second = (each.shots.buffer for each in objectives)
+    is_open = opened(env, folder)
+    assert not is_open(packed(first.syndrome), packed(first.observables)).all()
+    assert is_open(packed(second.syndrome), packed(second.observables)).all()
+
+
+@pytest.mark.parametrize("loss", ["backend_gap", "failures"])
+def test_killed_in_a_later_stage_it_resumes_there(env, loss, tmp_path, monkeypatch, request) -> None:
     class Killed(BaseException):
         pass
 
@@ -99,19 +145,34 @@ def test_killed_in_a_later_stage_it_resumes_there(env, done, tmp_path, monkeypat
         if len(seen) == 15:
             raise Killed
 
+    def scheduled(**fields) -> Schedule:
+        limits.append(fields["seconds"])
+        return Schedule(**fields, save_seconds=0.0)
+
     seen: list[int] = []
-    config = RunnerConfig(env_name=env.spec.name, predecoder_config=CONFIG, round_dir=str(tmp_path))
-    monkeypatch.setattr("autoqec.runner.training.Schedule", partial(Schedule, save_seconds=0.0))
+    limits: list[float] = []
+    monkeypatch.setattr("autoqec.runner.training.Schedule", scheduled)
     with pytest.raises(Killed):
-        Round(config, env, Safety(), workers=1, progress=kill_at).run()
-    assert saved_stage(tmp_path / "training_state.pt") == 1
+        played(env, tmp_path, kill_at, **with_loss(loss))
+    (finished,) = finished_stages(tmp_path / "training_state.pt")
     resumed: list[int] = []
-    again = Round(config, env, Safety(), workers=1, progress=lambda step, *_: resumed.append(step)).run()
+    again = played(env, tmp_path, lambda step, *_: resumed.append(step), **with_loss(loss))
     assert again.status == "ok", again.status_reason
     assert resumed[0] == 5
-    folder, first = done
+    folder, first, *_ = request.getfixturevalue({"backend_gap": "done", "failures": "searched"}[loss])
     assert (tmp_path / "train.log").read_text() == (folder / "train.log").read_text()
     assert again.cascade == first.cascade
+    for name in (
+        "train_batches_total",
+        "train_loss_initial",
+        "train_loss_final",
+        "training_kept_step",
+        "training_note",
+    ):
+        assert getattr(again, name) == getattr(first, name), name
+    assert again.train_batches_total == 20
+    assert again.train_wallclock_s > finished.seconds > 0
+    assert limits[-1] < PROFILES["dev"].train_seconds - finished.seconds
     assert not (tmp_path / "training_state.pt").exists()
 
 
@@ -119,7 +180,22 @@ def test_untrained_stages_still_get_their_gate(env, tmp_path) -> None:
     metrics = played(env, tmp_path, training={"epochs": 0})
     assert metrics.status == "ok", metrics.status_reason
     assert metrics.training_stopped == "no_epochs"
-    assert metrics.cascade.per_p[1].shares[1] == pytest.approx(SHARE, abs=0.02)
+    assert metrics.cascade.per_p[1].shares[1] == pytest.approx(SHARE, abs=0.01)
+
+
+def test_the_gate_is_set_on_recorded_shots_where_those_train(env, tmp_path) -> None:
+    shots = env.sampler(5e-3).sample(4000, 11)  # of a machine with less noise than the environment says
+    given = Recorded(shots, "1" * 64)
+    metrics = played(env, tmp_path, recorded=given, training={"epochs": 0})
+    assert metrics.status == "ok", metrics.status_reason
+    training = given.split(most=4000)[0]
+    assert opened(env, tmp_path)(*training).mean() == pytest.approx(SHARE, abs=1e-3)
+
+
+def test_it_stopped_as_the_last_stage_that_trained() -> None:
+    first, second = TrainingReport(steps=3, stopped="patience"), TrainingReport(stopped="no_epochs")
+    assert joined([first, second]).stopped == "patience"
+    assert joined([second, second]).stopped == "no_epochs"
 
 
 def test_a_mean_cost_below_the_first_stage_is_refused(env, tmp_path) -> None:
@@ -144,7 +220,7 @@ def test_later_stages_train_on_open_shots_alone(env) -> None:
     backend, cpu = make_backend(problem, "mwpm"), torch.device("cpu")
     module = compile_predecoder(PredecoderDSL.model_validate(CONFIG), problem)
     module.train_stage(0)
-    set_threshold(module, backend, env.sampler(0.01).sample(2000, 3).detectors, cpu)
+    set_threshold(module, backend, env.sampler(0.01).sample(2000, 3).detectors, cpu, SHARE)
     module.train_stage(1)
     is_open = LeftOpen(module, backend, cpu)
     sampler = FaultSampler([problem], "cpu")

@@ -16,6 +16,7 @@ from autoqec.envs.load import load_env
 from autoqec.errors import InputError
 from autoqec.io.validate import validate_model
 from autoqec.runner.profiles import PROFILES
+from autoqec.runner.safety import Safety
 from autoqec.runner.schema import RunnerConfig
 from autoqec.runner.supervise import run_round
 from autoqec.runner.team import joined
@@ -82,7 +83,13 @@ def test_two_processes_take_the_steps_of_one_with_both_their_gradients(tmp_path:
         )
         for rank in (0, 1)
     ]
-    assert [each.wait() for each in both] == [0, 0]
+    try:
+        codes = [each.wait(timeout=600) for each in both]
+    finally:
+        for each in both:  # one that waits for another which is gone
+            each.kill()
+            each.wait()
+    assert codes == [0, 0]
     first, second = (torch.load(tmp_path / f"{rank}.pt", weights_only=True) for rank in (0, 1))
     alone, _ = trained(tmp_path / "alone", Pull(0, 1))
     assert first["losses"] == second["losses"] == [0.5 + step for step in range(STEPS)]
@@ -90,6 +97,50 @@ def test_two_processes_take_the_steps_of_one_with_both_their_gradients(tmp_path:
         assert torch.equal(first["state"][name], second["state"][name])
         torch.testing.assert_close(first["state"][name], value, rtol=1e-5, atol=1e-6)
     assert (tmp_path / "0" / "train.log").read_text().count("\n") == STEPS
+
+
+FAILED_HELPERS = """
+import subprocess, sys, threading
+from autoqec.runner import team
+
+def watched(is_over):
+    helper = subprocess.Popen([sys.executable, "-c", "raise SystemExit(3)"])
+    thread = threading.Thread(target=team._watch, args=(1, helper, is_over))
+    thread.start()
+    return thread
+
+class Asked(threading.Event):
+    def wait(self, timeout=None):
+        asked.set()
+        return super().wait(timeout)
+
+asked, is_over = threading.Event(), Asked()
+thread = watched(is_over)
+asked.wait()  # the other process has failed, and this one is still there
+is_over.set()
+thread.join()
+print("said why", flush=True)
+team._LAST_WORDS_S = 0
+watched(threading.Event()).join()
+print("nobody ended this one", flush=True)
+"""
+
+
+def test_the_first_process_says_why_before_it_ends_with_another_one() -> None:
+    command = [sys.executable, "-c", FAILED_HELPERS]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ended.stdout == "said why\n", ended.stderr
+    assert ended.returncode == 1
+    assert ended.stderr.count("training process 1 ended with code 3") == 2
+
+
+@pytest.mark.slow
+def test_a_campaign_whose_processes_all_fail_has_their_reason(tmp_path: Path) -> None:
+    config = RunnerConfig(
+        env_name="x", predecoder_config=CONFIG, round_dir=str(tmp_path), campaign=True, processes=2
+    )
+    metrics = run_round(config, load_env("surface_d3_depol"), Safety(memory_gb=1e-6))
+    assert metrics.failure_kind == "memory_estimate", (tmp_path / "runner.log").read_text()
 
 
 @pytest.mark.slow
