@@ -128,7 +128,7 @@ print("nobody ended this one", flush=True)
 
 def test_the_first_process_says_why_before_it_ends_with_another_one() -> None:
     command = [sys.executable, "-c", FAILED_HELPERS]
-    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     assert ended.stdout == "said why\n", ended.stderr
     assert ended.returncode == 1
     assert ended.stderr.count("training process 1 ended with code 3") == 2
