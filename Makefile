@@ -10,7 +10,7 @@ ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_N
 WORKERS := $(if $(filter -n% --numprocesses% no:xdist -pno:xdist,$(PYTEST_ADDOPTS)),,-n 2 --dist worksteal)
 PYTEST := $(ONE_THREAD) $(BIN)/python -m pytest
 
-.PHONY: help setup demo docs fuzz test test-slow test-verifier test-runs test-agents test-ray lint quick bench calibration cheats crash-test clean
+.PHONY: help setup demo docs fuzz test test-slow test-verifier test-runs test-agents test-ray test-pages lint quick bench calibration cheats crash-test clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -26,7 +26,7 @@ docs: setup ## The documentation as a site in build/site, without a network; a d
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
 
 test: lint ## Lint, then the test suite
-	$(PYTEST) $(WORKERS) -m "not slow and not runs and not verifier and not fuzz and not agents and not ray"
+	$(PYTEST) $(WORKERS) -m "not slow and not runs and not verifier and not fuzz and not agents and not ray and not pages"
 
 test-slow: setup ## Whole rounds, error rates against measured ones, ONNX, many random graphs, proposers, the wheel, sinter
 	$(PYTEST) $(WORKERS) -m slow
@@ -47,6 +47,9 @@ test-ray: setup ## A Ray cluster of three nodes on this machine: the same failur
 	$(BIN)/python -c "import ray" 2>/dev/null || $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt ray
 	$(PYTEST) -m ray
 
+test-pages: setup ## Every command that README.md and the pages of docs/ show
+	$(PYTEST) -m pages
+
 lint: setup ## ruff, mypy, import-linter
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -54,7 +57,7 @@ lint: setup ## ruff, mypy, import-linter
 	$(BIN)/lint-imports
 
 quick: lint ## make test, up to the first failure
-	$(PYTEST) $(WORKERS) -x -m "not slow and not runs and not verifier and not fuzz and not agents and not ray"
+	$(PYTEST) $(WORKERS) -x -m "not slow and not runs and not verifier and not fuzz and not agents and not ray and not pages"
 
 bench: setup ## Run the benchmarks
 	@set -e; export $(ONE_THREAD); for script in $(BENCHMARKS); do echo "$$script"; $(BIN)/python $$script; done

@@ -21,7 +21,7 @@ from documented_commands import READ, RUN_ID, Shown, commands, ready
 
 from autoqec.envs.load import builtin_names, load_env
 
-pytestmark = pytest.mark.runs
+pytestmark = pytest.mark.pages
 
 ELSEWHERE = {
     "step": "tests/agent_tools/test_skill_commands.py, step by step",
