@@ -15,7 +15,7 @@ from autoqec.envs.problem import DecodingProblem
 
 _SHOTS, _ROUGHLY = 512, 64
 """Typical shots."""
-LOOKED_THROUGH, HARD, _HARD_ROUGHLY, FEWEST = 2048, 128, 32, 16
+LOOKED_THROUGH, HARD, _HARD_ROUGHLY, FEWEST = 2048, 64, 32, 16
 """Typical shots that are looked through for those that the stage before leaves unexplained; and at most, and at least, so many of these are
 counted: each of them is work."""
 

@@ -21,15 +21,19 @@ from autoqec.eval.verifier_worker import VerifierWorker
 from autoqec.sandbox.worker import FlopClaim, HeldModel, ModelWorker
 from autoqec.stats.intervals import upper_bound
 
-LOOKED_THROUGH, COUNTED, MORE, SINGLE = 4096, 64, 256, 1000
+LOOKED_THROUGH, COUNTED, MORE, SINGLE = 4096, 64, 128, 1000
 """MORE: shots that are counted at a stage whose cost is not the same for all of them."""
-FEWEST = PART = 16
-"""Shots that a stage is counted on at least, and in one call of the count."""
+FEWEST = 16
+"""Shots that a stage is counted on at least."""
+GROUPS = 8
+"""Equal groups of them, whose means say by how much shots differ; a call of the count is two."""
+_RANGE = 2.85
+"""Standard deviations between the largest and the smallest of so many normal numbers, in the mean."""
 LEVEL = 0.95
 
 
 class StageCount(NamedTuple):
-    """flops, spread: of each stage, as `sandbox.worker.FlopClaim` has them. shots: on so many, in parts of PART. decoder_us: of one shot at a
+    """flops, spread: of each stage, as `sandbox.worker.FlopClaim` has them. shots: on so many, in GROUPS. decoder_us: of one shot at a
     time, at 50, 99 and 99.9%."""
 
     flops: tuple[int, ...] = ()
@@ -39,15 +43,8 @@ class StageCount(NamedTuple):
     decoder_us: tuple[float, ...] = ()
 
     def per_shot(self, stage: int) -> float:
-        """Standard deviation of one shot's FLOPs at a stage.
-
-        The spread is the range of the means of m halves of parts; a range of m normal numbers is about sqrt(m) standard deviations for
-        m up to 10, and more than 3 beyond.
-        """
-        halves = 2 * self.shots[stage] / PART
-        return (
-            self.flops[stage] * self.spread[stage] * math.sqrt(PART / 2) / min(math.sqrt(max(halves, 2)), 3.0)
-        )
+        """Standard deviation of one shot's FLOPs at a stage, by the spread of the groups' means."""
+        return self.flops[stage] * self.spread[stage] * math.sqrt(self.shots[stage] / GROUPS) / _RANGE
 
 
 def count_stages(
@@ -97,13 +94,14 @@ def _count(
     """What a stage costs, and on how many shots that was counted: more, and other ones, where it is not the same for all."""
 
     def on(start: int, stop: int) -> tuple[FlopClaim, int]:
-        stop = start + (min(stop, len(rows)) - start) // PART * PART
+        each = (min(stop, len(rows)) - start) // GROUPS
+        stop = start + each * GROUPS
         before = None if earlier is None else earlier[start:stop]
-        claim = worker.flops(held, rows[start:stop], batch=PART, stage=stage, earlier=before)
+        claim = worker.flops(held, rows[start:stop], batch=2 * each, stage=stage, earlier=before)
         return claim, stop - start
 
     first = on(0, COUNTED)
-    if first[0].spread and len(rows) >= 2 * COUNTED:
+    if first[0].spread and len(rows) >= COUNTED + MORE:
         return on(COUNTED, COUNTED + MORE)
     return first
 

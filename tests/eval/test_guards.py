@@ -17,7 +17,7 @@ from autoqec.decoders.compiler import compile_predecoder
 from autoqec.decoders.cost import count_flops
 from autoqec.decoders.dsl_schema import PredecoderDSL
 from autoqec.decoders.modules.cascade import CascadePredecoder
-from autoqec.decoders.stage_cost import stage_flops
+from autoqec.decoders.stage_cost import HARD, stage_flops
 from autoqec.envs.environment import Environment
 from autoqec.envs.packing import unpack
 from autoqec.envs.schema import SeedPolicy
@@ -37,6 +37,7 @@ from autoqec.eval.guards import (
     ablation,
     batch_independence,
     cost_census,
+    declared_figures,
     dose_response,
     frozen_baseline,
     guards,
@@ -46,6 +47,7 @@ from autoqec.eval.guards import (
 )
 from autoqec.eval.guards.more_rounds import longer
 from autoqec.eval.metering import REFERENCE
+from autoqec.eval.stage_census import COUNTED, GROUPS, MORE, StageCount
 from autoqec.eval.tally import Tally
 from autoqec.eval.tasks import Candidate, Scored, Where
 from autoqec.eval.verifier_worker import SLICE, VerifierWorker
@@ -288,6 +290,42 @@ def test_what_the_cpu_time_says_about_the_count() -> None:
     silent = spent(0.1)
     silent.tally.parts[P, "0/real"].append(Scored(1000, 8, np.zeros(1, np.uint8), 0.0))
     assert not judged()(silent)[0].ok, "a part of the main test was not metered"
+
+
+def declared(rng: np.random.Generator, count: int, *, times: float = 1.0) -> Any:
+    """A cascade with a fifth of the shots at a stage whose cost is exponential, and what an honest round says of it, `times` that."""
+    groups = rng.exponential(100_000, (GROUPS, count // GROUPS)).mean(axis=1)
+    flops = (1000, round(groups.mean()))
+    stages = StageCount(
+        flops, (0.0, float(np.ptp(groups) / groups.mean())), (count, count), (0, 0), (1.0,) * 3
+    )
+    tally, shots, shares_of = Tally(), 20_000, 2000
+    later = int(rng.binomial(shots, 0.2))
+    tally.add(
+        P, "0/real", Scored(0, shots, np.zeros(shots // 8, np.uint8), 0.0, answered=(shots - later, later))
+    )
+    share = rng.binomial(shares_of, 0.2) / shares_of
+    said = 1000 + share * rng.exponential(100_000, HARD).mean()
+    metrics = {
+        "flops_per_syndrome": times * said,
+        "reference_p": 0.5,
+        "cascade": {"per_p": [{"p": P, "shots": shares_of}]},
+    }
+    protocol = SimpleNamespace(min_shots_val=1_000_000)
+    verification = metered_verification(
+        tally, env=SimpleNamespace(spec=SimpleNamespace(eval_protocol=protocol, noise=SimpleNamespace(p=[P])))
+    )
+    verification.subject.metrics = metrics
+    counted = cost_census.Counted(1000, 0, 512, (1.0, 1.0), 1.0, stages=stages)
+    return declared_figures.judge(verification, [counted])
+
+
+@pytest.mark.parametrize("count", [COUNTED, MORE])
+def test_declared_costs_may_differ_by_the_shots_that_they_were_counted_on(count: int) -> None:
+    rng = np.random.default_rng(5)
+    results = [declared(rng, count) for _ in range(200)]
+    assert [result.text for result in results if not result.ok] == []
+    assert not any(declared(rng, count, times=4.0).ok for _ in range(20))
 
 
 def scores(base: int, *, holds_code: bool = True, **failures: int) -> Any:

@@ -66,14 +66,13 @@ def _shares_slack(verification: VerificationState, counted: Counted) -> float:
     cascade = (verification.subject.metrics or {}).get("cascade")
     rows = cascade.get("per_p") if isinstance(cascade, dict) else None
     declared = _shots_at(verification, rows) or _least_shots(verification)
-    slack = 0.0
-    for stage in range(len(found.flops)):
+    variance = 0.0
+    for stage, flops in enumerate(found.flops):
         share = (reached[stage] + 1) / (reached[0] + 1)
-        noise = math.sqrt(share * (1 - share) * (1 / max(declared, FEWEST_SHARES) + 1 / reached[0]))
+        variance += flops**2 * share * (1 - share) * (1 / max(declared, FEWEST_SHARES) + 1 / reached[0])
         on = min(max(int(share * LOOKED_THROUGH), FEWEST), HARD)  # those of the declared count, at least
-        error = found.per_shot(stage) * math.sqrt(1 / found.shots[stage] + 1 / on)
-        slack += SIGMAS * (found.flops[stage] * noise + share * error)
-    return slack
+        variance += (share * found.per_shot(stage)) ** 2 * (1 / found.shots[stage] + 1 / on)
+    return SIGMAS * math.sqrt(variance)
 
 
 def _agree(declared: float, failures: int, shots: int, declared_shots: int) -> bool:
