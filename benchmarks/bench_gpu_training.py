@@ -43,7 +43,7 @@ NAMED = {"neural_bp": CASES[0], "min_sum": MEMORY, "hybrid": CASES[2], "gnn": CA
 
 @contextlib.contextmanager
 def path(module: ProblemPredecoder, kernels: bool) -> Iterator[None]:
-    with contextlib.nullcontext() if kernels else reference_path(module):
+    with contextlib.nullcontext() if kernels else reference_path():
         yield
 
 

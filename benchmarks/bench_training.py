@@ -166,7 +166,7 @@ class Bench:
         compiled, plain = [], []
         for _ in range(repeats):
             compiled.append(self.seconds(self.both_ways))
-            with reference_path(self.module):
+            with reference_path():
                 plain.append(self.seconds(self.both_ways))
         return min(plain) / min(compiled)
 

@@ -194,7 +194,7 @@ def _onnx_bytes(fixed: PipelineAnswers, n_checks: int, metadata: Mapping[str, st
             "ONNX export needs onnx and onnxscript", where="--onnx", hint="pip install 'autoqec[export]'"
         ) from error
     batch = torch.export.Dim("batch", min=1)
-    with _quiet(), reference_path(fixed), torch.no_grad(), tempfile.TemporaryDirectory() as folder:
+    with _quiet(), reference_path(), torch.no_grad(), tempfile.TemporaryDirectory() as folder:
         program = torch.onnx.export(
             fixed.eval(),
             (torch.zeros(4, n_checks),),

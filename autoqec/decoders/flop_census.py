@@ -8,7 +8,6 @@ that nothing fused or unknown can hide work.
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -95,24 +94,38 @@ class _Census(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return 0
 
 
+def _off(_: torch.nn.Module) -> bool:
+    return False
+
+
+def _later(module: torch.nn.Module, value: bool) -> None:
+    vars(module)["fused"] = value
+
+
 class reference_path:
     """Within it, fused kernels are off: every operation is one that torch dispatches and that can be counted.
 
-    everywhere: also in modules that are not parts of this one. What a module keeps in a plain list works for it all the same.
+    In all modules of this process: what a module keeps in a plain list is no part of it, and works for it all the same. So the classes
+    are told, and a property of a class goes before what its objects hold.
     """
 
-    def __init__(self, module: torch.nn.Module, *, everywhere: bool = False) -> None:
-        others = (each for each in gc.get_objects() if issubclass(type(each), torch.nn.Module))
-        parts = {id(part): part for part in (*module.modules(), *(others if everywhere else ()))}
-        self._parts = [part for part in parts.values() if getattr(part, "fused", False)]
-
     def __enter__(self) -> None:
-        for part in self._parts:
-            part.fused = False
+        kinds = [kind for kind in _kinds(torch.nn.Module) if kind is torch.nn.Module or "fused" in vars(kind)]
+        self._before = {kind: vars(kind).get("fused", _off) for kind in kinds}
+        for kind in kinds:
+            setattr(kind, "fused", property(_off, _later))  # noqa: B010  (mypy knows no such attribute)
 
     def __exit__(self, *_: object) -> None:
-        for part in self._parts:
-            part.fused = True
+        for kind, before in self._before.items():
+            if before is _off:
+                delattr(kind, "fused")
+            else:
+                setattr(kind, "fused", before)  # noqa: B010
+
+
+def _kinds(kind: type) -> set[type]:
+    """A class and all that are made from it."""
+    return {kind}.union(*(_kinds(each) for each in type.__subclasses__(kind)))
 
 
 def count(
@@ -142,7 +155,7 @@ def count(
 
 def count_call(module: Any, syndrome: torch.Tensor, ctx: dict[str, Any]) -> int:
     """FLOPs of one call, with all that a call costs whatever its batch."""
-    with torch.no_grad(), reference_path(module, everywhere=True), _Census() as census:
+    with torch.no_grad(), reference_path(), _Census() as census:
         # The copy is the syndrome being read: one step for each detector.
         asked(module, syndrome.clone(memory_format=torch.contiguous_format), ctx)
     return int(census.flops)

@@ -142,7 +142,7 @@ class _Model:
         import torch
 
         parts = []
-        counted = _census().reference_path(self.module, everywhere=True) if as_counted else torch.no_grad()
+        counted = _census().reference_path() if as_counted else torch.no_grad()
         with torch.no_grad(), counted:
             for rows, before in zip(
                 self._batches(detectors, batch), self._before(earlier, len(detectors), batch), strict=True

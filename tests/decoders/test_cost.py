@@ -136,7 +136,7 @@ def test_the_reference_path_gives_way_to_errors(problem):
     module = compiled(problem, bp={})
 
     def fail():
-        with reference_path(module):
+        with reference_path():
             assert not module.bp.fused
             raise RuntimeError("inside")
 

@@ -17,6 +17,8 @@ FLOPS_TOLERANCE = 0.02
 SHORT_PROFILE = 0.2
 SIGMAS = 6.0
 """Between a declared LER and the measured one, and between costs of a cascade. Training chose its state on other shots, so they may differ a little."""
+LEAST_SPREAD = 1.5
+"""Standard deviation of one shot's work where it depends on the shot, in units of its mean, at least: few groups say little of a long tail."""
 FEWEST_SHARES = 500
 """Shots behind declared shares, at least: a smaller number would excuse anything."""
 
@@ -71,7 +73,8 @@ def _shares_slack(verification: VerificationState, counted: Counted) -> float:
         share = (reached[stage] + 1) / (reached[0] + 1)
         variance += flops**2 * share * (1 - share) * (1 / max(declared, FEWEST_SHARES) + 1 / reached[0])
         on = min(max(int(share * LOOKED_THROUGH), FEWEST), HARD)  # those of the declared count, at least
-        variance += (share * found.per_shot(stage)) ** 2 * (1 / found.shots[stage] + 1 / on)
+        per_shot = max(found.per_shot(stage), LEAST_SPREAD * flops if found.spread[stage] else 0.0)
+        variance += (share * per_shot) ** 2 * (1 / found.shots[stage] + 1 / on)
     return SIGMAS * math.sqrt(variance)
 
 
