@@ -42,7 +42,7 @@ NAMED = {"neural_bp": CASES[0], "min_sum": MEMORY, "hybrid": CASES[2], "gnn": CA
 
 
 @contextlib.contextmanager
-def path(module: ProblemPredecoder, kernels: bool) -> Iterator[None]:
+def path(kernels: bool) -> Iterator[None]:
     with contextlib.nullcontext() if kernels else reference_path():
         yield
 
@@ -53,7 +53,7 @@ def gradients(bench: Bench, *, kernels: bool, dtype: torch.dtype) -> dict[str, t
     given = {
         name: each.to(dtype) if each.is_floating_point() else each for name, each in bench.batch.given.items()
     }
-    with path(module, kernels):
+    with path(kernels):
         weights = module.backend_weights(bench.batch.syndrome.to(dtype), given)
         generator = torch.Generator().manual_seed(1)
         signs = torch.randn(weights.shape, generator=generator, dtype=torch.float64)
@@ -83,7 +83,7 @@ def rates(bench: Bench, repeats: int) -> list[list[float]]:
         least = {kernels: float("inf") for kernels in (False, True)}
         for turn in range(repeats + 1):
             for kernels in (False, True):
-                with path(bench.module, kernels):
+                with path(kernels):
                     spent = bench.seconds(lambda work=work: [work() for _ in range(3)]) / 3
                 if turn:  # the first compiles
                     least[kernels] = min(least[kernels], spent)
@@ -116,7 +116,7 @@ def main() -> None:
         for plain, kernels in rates(bench, args.repeats):
             columns += [f"{plain:,.0f}", f"{kernels:,.0f}", f"{kernels / plain:.2f}"]
         for kernels in (False, True):
-            with path(bench.module, kernels):
+            with path(kernels):
                 columns.append(f"{bench.busy():.2f}" if device.type == "cuda" else "-")
         print("| " + " | ".join(columns) + " |", flush=True)
 

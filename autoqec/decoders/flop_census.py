@@ -125,7 +125,8 @@ class reference_path:
 
 def _kinds(kind: type) -> set[type]:
     """A class and all that are made from it."""
-    return {kind}.union(*(_kinds(each) for each in type.__subclasses__(kind)))
+    made: list[type] = type.__subclasses__(kind)
+    return {kind}.union(*map(_kinds, made))
 
 
 def count(
