@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from autoqec.decoders.backends._kernels.messages import Edges, Terms, messages_of, sigmoid
+from autoqec.decoders.backends._kernels.messages import Edges, Terms, add_gradients, add_messages, sigmoid
 from autoqec.decoders.backends._kernels.pieces import sources_of
 from autoqec.decoders.backends._kernels.rows import add, add_product, clear, narrow, pad, scale_rows
 from autoqec.decoders.backends._kernels.simd import LANES, load, splat, store, sum_lanes
@@ -195,9 +195,8 @@ def _bit_gradients(by_nodes, bits, by_row):  # type: ignore[no-untyped-def]
                 add(by_row, c, load(by_nodes, node * columns + c) * bits[node])
 
 
-def _compiled(gated: bool, carries: bool, sources: str) -> Kernels:
-    heard = messages_of(gated, carries)
-    total_of, gradients_of = heard.total, heard.gradients
+def _compiled(gated: bool | None, carries: bool | None, sources: str) -> Kernels:
+    """The closures hold plain values: numba's disk cache would take a compiled function in one for another in every process."""
 
     @njit(cache=True, nogil=True)
     def forward(edges, terms, weights, shots, start, stop, kept, answer):  # type: ignore[no-untyped-def]
@@ -212,7 +211,7 @@ def _compiled(gated: bool, carries: bool, sources: str) -> Kernels:
             pad(shots.x[shot], x)
             _ends(x, shots.bits[shot], weights.mix, weights.bits, width, nodes)
             clear(sums)
-            total_of(edges, terms, shots.values[shot], nodes, x, vectors, sums)
+            add_messages(gated, carries, edges, terms, shots.values[shot], nodes, x, vectors, sums)
             scale_rows(sums, vectors, weights.share)
             if kept.shape[0] > 0:
                 kept[shot] = sums
@@ -263,9 +262,9 @@ def _compiled(gated: bool, carries: bool, sources: str) -> Kernels:
                 scale_rows(above, vectors, weights.share)
                 _ends(x, shots.bits[shot], weights.mix, weights.bits, width, nodes)
                 clear(by_nodes)
-                gradients_of(
-                    edges, terms, shots.values[shot], nodes, above, vectors, by_terms, gradients.values[shot],
-                    by_nodes, by_x, by_t
+                add_gradients(
+                    gated, carries, edges, terms, shots.values[shot], nodes, above, vectors, by_terms,
+                    gradients.values[shot], by_nodes, by_x, by_t
                 )  # fmt: skip
                 _bit_gradients(by_nodes, shots.bits[shot], gradients.bits[group])
                 add_product(x.reshape(-1), 1, stride, width, n_nodes, by_nodes, columns, gradients.mix[group])
@@ -281,7 +280,7 @@ def _compiled(gated: bool, carries: bool, sources: str) -> Kernels:
 
 _SOURCES = sources_of("simd.py", "rows.py", "messages.py")
 RULES = {
-    "mlp": _compiled(False, False, _SOURCES),
-    "gated_mlp": _compiled(True, False, _SOURCES),
-    "residual_mlp": _compiled(False, True, _SOURCES),
+    "mlp": _compiled(None, None, _SOURCES),
+    "gated_mlp": _compiled(True, None, _SOURCES),
+    "residual_mlp": _compiled(None, True, _SOURCES),
 }

@@ -58,19 +58,6 @@ class Terms(NamedTuple):
     static: Any
 
 
-class Heard(NamedTuple):
-    """total(edges, terms, values, nodes, x, vectors, sums): adds the messages up.
-
-    values: [output, k] of one shot. nodes: [node * per_node, lane], src, dst, each twice if gated. x, sums: [node * vectors, lane].
-
-    gradients(edges, terms, values, nodes, above, vectors, by_terms, by_values, by_nodes, by_x, by_t): from `above` like sums; adds to
-    all but by_t: [edge * size, lane], which is set.
-    """
-
-    total: Any
-    gradients: Any
-
-
 @njit
 def sigmoid(z):  # type: ignore[no-untyped-def]
     return inverse(exp_minus(greater(lesser(z, _TOP), _BOTTOM)) + _ONE)
@@ -115,133 +102,139 @@ def _gather(  # type: ignore[no-untyped-def]
     return r
 
 
-def messages_of(gated: bool, carries: bool) -> Heard:
-    """`gated` and `carries` are constants to numba: a branch in the inner loop would bring reference counts along."""
+@njit
+def add_messages(  # type: ignore[no-untyped-def]
+    gated, carries, edges, terms, values, nodes, x, vectors, sums
+):  # fmt: skip
+    """Adds the messages of one shot up.
 
-    @njit
-    def total(edges, terms, values, nodes, x, vectors, sums):  # type: ignore[no-untyped-def]
-        first, second, output = edges
-        weight, static = terms
-        size = 2 * vectors if gated else vectors
-        z, gates = scratch(vectors), scratch(vectors)
-        for e0 in range(0, first.shape[0], _AT_ONCE):
-            e1 = min(e0 + _AT_ONCE, first.shape[0])
-            rows = _gather(first, second, output, weight, static, values, nodes, vectors, size, e0, e1, 0, z)
-            if gated:
-                _gather(
-                    first,
-                    second,
-                    output,
-                    weight,
-                    static,
-                    values,
-                    nodes,
-                    vectors,
-                    size,
-                    e0,
-                    e1,
-                    vectors,
-                    gates,
-                )
-            for r in range(0, rows, _STEP):
-                s0, s1, s2, s3 = sigmoids(z, r)
-                if gated:
-                    o0, o1, o2, o3 = sigmoids(gates, r)
-                    s0, s1, s2, s3 = s0 * o0, s1 * o1, s2 * o2, s3 * o3
-                store(z, r, load(z, r) * s0)
-                store(z, r + 1, load(z, r + 1) * s1)
-                store(z, r + 2, load(z, r + 2) * s2)
-                store(z, r + 3, load(z, r + 3) * s3)
-            r = 0
-            for edge in range(e0, e1):
-                u, v = first[edge] * vectors, second[edge] * vectors
-                for c in range(vectors):
-                    from_u, from_v = load(z, r), load(z, r + 1)
-                    if carries:
-                        from_u, from_v = from_u + load(x, u + c), from_v + load(x, v + c)
-                    add(sums, v + c, from_u)
-                    add(sums, u + c, from_v)
-                    r += 2
-
-    @njit
-    def slopes(z, gates, rows):  # type: ignore[no-untyped-def]
-        """z and the gate become the derivatives of the message by them."""
+    gated, carries: True or None. numba knows None when it compiles and leaves the branch out; a branch in the inner loop would bring
+    reference counts along. values: [output, k]. nodes: [node * per_node, lane], src, dst, each twice if gated. x, sums:
+    [node * vectors, lane].
+    """
+    first, second, output = edges
+    weight, static = terms
+    size = 2 * vectors if gated is not None else vectors
+    z, gates = scratch(vectors), scratch(vectors)
+    for e0 in range(0, first.shape[0], _AT_ONCE):
+        e1 = min(e0 + _AT_ONCE, first.shape[0])
+        rows = _gather(first, second, output, weight, static, values, nodes, vectors, size, e0, e1, 0, z)
+        if gated is not None:
+            _gather(
+                first,
+                second,
+                output,
+                weight,
+                static,
+                values,
+                nodes,
+                vectors,
+                size,
+                e0,
+                e1,
+                vectors,
+                gates,
+            )
         for r in range(0, rows, _STEP):
-            s = sigmoids(z, r)
-            o = s
-            if gated:
-                o = sigmoids(gates, r)
-            for i in range(_STEP):
-                value = load(z, r + i)
-                slope = s[i] + value * s[i] * (_ONE - s[i])
-                if gated:
-                    store(gates, r + i, value * s[i] * o[i] * (_ONE - o[i]))
-                    slope = slope * o[i]
-                store(z, r + i, slope)
+            s0, s1, s2, s3 = sigmoids(z, r)
+            if gated is not None:
+                o0, o1, o2, o3 = sigmoids(gates, r)
+                s0, s1, s2, s3 = s0 * o0, s1 * o1, s2 * o2, s3 * o3
+            store(z, r, load(z, r) * s0)
+            store(z, r + 1, load(z, r + 1) * s1)
+            store(z, r + 2, load(z, r + 2) * s2)
+            store(z, r + 3, load(z, r + 3) * s3)
+        r = 0
+        for edge in range(e0, e1):
+            u, v = first[edge] * vectors, second[edge] * vectors
+            for c in range(vectors):
+                from_u, from_v = load(z, r), load(z, r + 1)
+                if carries is not None:
+                    from_u, from_v = from_u + load(x, u + c), from_v + load(x, v + c)
+                add(sums, v + c, from_u)
+                add(sums, u + c, from_v)
+                r += 2
 
-    @njit
-    def gradients(  # type: ignore[no-untyped-def]
-        edges, terms, values, nodes, above, vectors, by_terms, by_values, by_nodes, by_x, by_t
-    ):  # fmt: skip
-        first, second, output = edges
-        weight, static = terms
-        by_weight, by_static = by_terms
-        size = 2 * vectors if gated else vectors
-        per_node = 2 * size
-        z, gates = scratch(vectors), scratch(vectors)
-        for e0 in range(0, first.shape[0], _AT_ONCE):
-            e1 = min(e0 + _AT_ONCE, first.shape[0])
-            rows = _gather(first, second, output, weight, static, values, nodes, vectors, size, e0, e1, 0, z)
-            if gated:
-                _gather(
-                    first,
-                    second,
-                    output,
-                    weight,
-                    static,
-                    values,
-                    nodes,
-                    vectors,
-                    size,
-                    e0,
-                    e1,
-                    vectors,
-                    gates,
-                )
-            slopes(z, gates, rows)
-            r = 0
-            for edge in range(e0, e1):
-                u, v = first[edge], second[edge]
-                for c in range(vectors):
-                    to_v, to_u = load(above, v * vectors + c), load(above, u * vectors + c)
-                    from_u, from_v = to_v * load(z, r), to_u * load(z, r + 1)
-                    add(by_nodes, u * per_node + c, from_u)
-                    add(by_nodes, v * per_node + size + c, from_u)
-                    add(by_nodes, v * per_node + c, from_v)
-                    add(by_nodes, u * per_node + size + c, from_v)
-                    store(by_t, edge * size + c, from_u + from_v)
-                    if gated:
-                        from_u, from_v = to_v * load(gates, r), to_u * load(gates, r + 1)
-                        add(by_nodes, u * per_node + vectors + c, from_u)
-                        add(by_nodes, v * per_node + size + vectors + c, from_u)
-                        add(by_nodes, v * per_node + vectors + c, from_v)
-                        add(by_nodes, u * per_node + size + vectors + c, from_v)
-                        store(by_t, edge * size + vectors + c, from_u + from_v)
-                    if carries:
-                        add(by_x, u * vectors + c, to_v)
-                        add(by_x, v * vectors + c, to_u)
-                    r += 2
-        for edge in range(first.shape[0]):
-            for row in range(edge * size, edge * size + size):
-                add(by_static, row, load(by_t, row))
-            for k in range(values.shape[1]):
-                by_value = splat(_ZERO)
-                for row in range(size):
-                    by_value = by_value + load(by_t, edge * size + row) * load(weight, k * size + row)
-                by_values[output[edge], k] += sum_lanes(by_value)
-        add_value_products(output, values, by_t, size, by_weight)
 
-    return Heard(total, gradients)
+@njit
+def _slopes(gated, z, gates, rows):  # type: ignore[no-untyped-def]
+    """z and the gate become the derivatives of the message by them."""
+    for r in range(0, rows, _STEP):
+        s = sigmoids(z, r)
+        o = s
+        if gated is not None:
+            o = sigmoids(gates, r)
+        for i in range(_STEP):
+            value = load(z, r + i)
+            slope = s[i] + value * s[i] * (_ONE - s[i])
+            if gated is not None:
+                store(gates, r + i, value * s[i] * o[i] * (_ONE - o[i]))
+                slope = slope * o[i]
+            store(z, r + i, slope)
+
+
+@njit
+def add_gradients(  # type: ignore[no-untyped-def]
+    gated, carries, edges, terms, values, nodes, above, vectors, by_terms, by_values, by_nodes, by_x, by_t
+):  # fmt: skip
+    """From `above`, like sums; adds to all but by_t: [edge * size, lane], which is set."""
+    first, second, output = edges
+    weight, static = terms
+    by_weight, by_static = by_terms
+    size = 2 * vectors if gated is not None else vectors
+    per_node = 2 * size
+    z, gates = scratch(vectors), scratch(vectors)
+    for e0 in range(0, first.shape[0], _AT_ONCE):
+        e1 = min(e0 + _AT_ONCE, first.shape[0])
+        rows = _gather(first, second, output, weight, static, values, nodes, vectors, size, e0, e1, 0, z)
+        if gated is not None:
+            _gather(
+                first,
+                second,
+                output,
+                weight,
+                static,
+                values,
+                nodes,
+                vectors,
+                size,
+                e0,
+                e1,
+                vectors,
+                gates,
+            )
+        _slopes(gated, z, gates, rows)
+        r = 0
+        for edge in range(e0, e1):
+            u, v = first[edge], second[edge]
+            for c in range(vectors):
+                to_v, to_u = load(above, v * vectors + c), load(above, u * vectors + c)
+                from_u, from_v = to_v * load(z, r), to_u * load(z, r + 1)
+                add(by_nodes, u * per_node + c, from_u)
+                add(by_nodes, v * per_node + size + c, from_u)
+                add(by_nodes, v * per_node + c, from_v)
+                add(by_nodes, u * per_node + size + c, from_v)
+                store(by_t, edge * size + c, from_u + from_v)
+                if gated is not None:
+                    from_u, from_v = to_v * load(gates, r), to_u * load(gates, r + 1)
+                    add(by_nodes, u * per_node + vectors + c, from_u)
+                    add(by_nodes, v * per_node + size + vectors + c, from_u)
+                    add(by_nodes, v * per_node + vectors + c, from_v)
+                    add(by_nodes, u * per_node + size + vectors + c, from_v)
+                    store(by_t, edge * size + vectors + c, from_u + from_v)
+                if carries is not None:
+                    add(by_x, u * vectors + c, to_v)
+                    add(by_x, v * vectors + c, to_u)
+                r += 2
+    for edge in range(first.shape[0]):
+        for row in range(edge * size, edge * size + size):
+            add(by_static, row, load(by_t, row))
+        for k in range(values.shape[1]):
+            by_value = splat(_ZERO)
+            for row in range(size):
+                by_value = by_value + load(by_t, edge * size + row) * load(weight, k * size + row)
+            by_values[output[edge], k] += sum_lanes(by_value)
+    add_value_products(output, values, by_t, size, by_weight)
 
 
 @njit
