@@ -6,10 +6,11 @@ config is not compiled, and code in it does not run.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypeVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from autoqec.decoders.checkpoint import CheckpointInfo
 from autoqec.decoders.modules.cascade import CascadePredecoder
@@ -25,7 +26,7 @@ _T = TypeVar("_T")
 def start_from(
     module: ProblemPredecoder, info: CheckpointInfo, state: dict[str, Tensor], *, sha256: str, where: str
 ) -> TransferReport:
-    """Takes over in place what fits, and says what did.
+    """Takes over in place what fits, and says what did. In a cascade that is the first stage, and every later one that takes it whole.
 
     Raises:
         InputError: nothing fits.
@@ -33,7 +34,8 @@ def start_from(
     report = TransferReport(sha256=sha256, env_name=_plain(info.env_name))
     given = info.classes
     if isinstance(module, CascadePredecoder) and info.dsl.stages is None:
-        state, given = _of_first_stage(state), _of_first_stage(given)
+        places = [at for at, stage in enumerate(module.stages) if at == 0 or _fits(stage, state, given)]
+        state, given = _at_stages(state, places), _at_stages(given, places)
     own = class_names(module)
     target = module.state_dict()
     for name, tensor in target.items():
@@ -44,6 +46,11 @@ def start_from(
         else:
             tensor.copy_(state[name])
             report.taken.append(name)
+    if isinstance(module, CascadePredecoder):
+        left = tuple(report.left)
+        module.started = frozenset(
+            at for at in range(len(module.stages)) if not any(name.startswith(f"stages.{at}.") for name in left)
+        )
     unused = sorted(map(_plain, state.keys() - target.keys()))
     report.unused += unused[:_MOST_NAMED]
     if len(unused) > _MOST_NAMED:
@@ -58,9 +65,15 @@ def start_from(
     return report
 
 
-def _of_first_stage(named: dict[str, _T]) -> dict[str, _T]:
-    """What a predecoder that is no cascade has by name, as the first stage of one."""
-    return {f"stages.0.{name}": value for name, value in named.items()}
+def _at_stages(named: dict[str, _T], places: Sequence[int]) -> dict[str, _T]:
+    """What a predecoder that is no cascade has by name, as these stages of one."""
+    return {f"stages.{at}.{name}": value for at in places for name, value in named.items()}
+
+
+def _fits(stage: nn.Module, state: dict[str, Tensor], given: dict[str, list[str]]) -> bool:
+    """Whether a later stage takes a checkpoint whole: a part of it would be a start for nothing."""
+    own = class_names(stage)
+    return all(_misfit(name, tensor, state, own, given) is None for name, tensor in stage.state_dict().items())
 
 
 def _plain(text: str) -> str:

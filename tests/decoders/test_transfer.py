@@ -184,3 +184,28 @@ def test_a_checkpoint_becomes_the_first_stage_of_a_cascade(tmp_path: Path) -> No
     ctx = context(env.problem(0.01))
     expected = before.edge_log_odds(syndrome, ctx)
     assert torch.equal(module.stages[0].edge_log_odds(syndrome, ctx), expected)
+
+
+def test_a_checkpoint_becomes_every_later_stage_that_takes_it_whole(tmp_path: Path) -> None:
+    """A hybrid behind its own propagation: the first stage takes the propagation, the second everything, and keeps it when its turn comes."""
+    env = rotated(3)
+    whole = {"type": "hybrid", "neural_bp": BP, "gnn": GNN}
+    path, before = saved(
+        tmp_path / "one", PredecoderDSL.model_validate({**whole, "output_mode": "soft_priors"}), env
+    )
+    stages = [{"type": "neural_bp", "neural_bp": BP}, {**whole, "share": 0.1}]
+    data = {"type": "cascade", "output_mode": "soft_priors", "stages": stages}
+    report, module = started(path, PredecoderDSL.model_validate(data), env)
+    assert "stages.0.bp.readout" in report.taken
+    assert 1 in module.started
+    with torch.no_grad():
+        for number in module.stages[0].parameters():
+            number += 0.1
+    module.train_stage(1)
+    syndrome = torch.zeros(2, env.problem(0.01).n_checks)
+    ctx = context(env.problem(0.01))
+    assert torch.equal(module.stages[1].edge_log_odds(syndrome, ctx), before.edge_log_odds(syndrome, ctx))
+    shorter = {**data, "stages": [stages[0], {**stages[1], "gnn": {**GNN, "layers": 3}}]}
+    report, module = started(path, PredecoderDSL.model_validate(shorter), env)
+    assert not any(name.startswith("stages.1.") for name in report.taken)
+    assert 1 not in module.started

@@ -51,7 +51,8 @@ LATER: dict[str, type[ProblemPredecoder]] = {**PREDECODERS, "gnn": ShiftPredecod
 class CascadePredecoder(ProblemPredecoder):
     """stages: in order. thresholds: of the gates behind all stages but the last, learned from shots and not by gradients.
 
-    active: how many stages are in use; fewer than all while the others wait for their training.
+    active: how many stages are in use; fewer than all while the others wait for their training. started: those that begin with all numbers
+    of a checkpoint.
     """
 
     thresholds: Tensor
@@ -63,6 +64,7 @@ class CascadePredecoder(ProblemPredecoder):
         made += [LATER[part.type](part, problem) for part in later]
         self.stages = nn.ModuleList(made)
         self.active = len(made)
+        self.started: frozenset[int] = frozenset()
         self._orders = tuple(stage.order for stage in dsl.stages or ())
         self._shares, self._mean_flops = [stage.share for stage in dsl.stages or ()], dsl.mean_flops
         self.register_buffer("thresholds", torch.full((len(later),), START))
@@ -103,12 +105,13 @@ class CascadePredecoder(ProblemPredecoder):
         return self
 
     def train_stage(self, number: int) -> None:
-        """From here on the stages up to `number` are in use, and it alone learns. It starts from what fits of the one before, but for
-        a `ShiftPredecoder`, which would do the same shift twice."""
+        """From here on the stages up to `number` are in use, and it alone learns. Where it does not begin with a checkpoint, it takes
+        what fits of the stage before, but for a `ShiftPredecoder`, which would do the same shift twice."""
         self.active = number + 1
         for at, stage in enumerate(self.stages):
             stage.requires_grad_(at == number)
-        if number and not isinstance(self.stages[number], ShiftPredecoder):
+        begins = number not in self.started and not isinstance(self.stages[number], ShiftPredecoder)
+        if number and begins:
             _take_over(self.stages[number - 1], self.stages[number])
 
     def compile_network(self, backend: str = "inductor") -> None:
