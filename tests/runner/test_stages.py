@@ -126,6 +126,7 @@ def searched(env, tmp_path_factory) -> tuple[Path, RoundMetrics, list[FailureObj
         return folder, played(env, folder, **with_loss("failures")), objectives
 
 
+@pytest.mark.slow
 def test_failures_are_counted_on_open_shots_in_a_later_stage(env, searched) -> None:
     folder, metrics, objectives = searched
     assert metrics.status == "ok", metrics.status_reason
@@ -135,7 +136,7 @@ def test_failures_are_counted_on_open_shots_in_a_later_stage(env, searched) -> N
     assert is_open(packed(second.syndrome), packed(second.observables)).all()
 
 
-@pytest.mark.parametrize("loss", ["backend_gap", "failures"])
+@pytest.mark.parametrize("loss", ["backend_gap", pytest.param("failures", marks=pytest.mark.slow)])
 def test_killed_in_a_later_stage_it_resumes_there(env, loss, tmp_path, monkeypatch, request) -> None:
     class Killed(BaseException):
         pass
