@@ -49,7 +49,9 @@ def start_from(
     if isinstance(module, CascadePredecoder):
         left = tuple(report.left)
         module.started = frozenset(
-            at for at in range(len(module.stages)) if not any(name.startswith(f"stages.{at}.") for name in left)
+            at
+            for at in range(len(module.stages))
+            if not any(name.startswith(f"stages.{at}.") for name in left)
         )
     unused = sorted(map(_plain, state.keys() - target.keys()))
     report.unused += unused[:_MOST_NAMED]
@@ -73,7 +75,9 @@ def _at_stages(named: dict[str, _T], places: Sequence[int]) -> dict[str, _T]:
 def _fits(stage: nn.Module, state: dict[str, Tensor], given: dict[str, list[str]]) -> bool:
     """Whether a later stage takes a checkpoint whole: a part of it would be a start for nothing."""
     own = class_names(stage)
-    return all(_misfit(name, tensor, state, own, given) is None for name, tensor in stage.state_dict().items())
+    return all(
+        _misfit(name, tensor, state, own, given) is None for name, tensor in stage.state_dict().items()
+    )
 
 
 def _plain(text: str) -> str:
