@@ -1,5 +1,5 @@
 """The command lines that the pages show, made ready to run: names for things of the reader stand for things that are there,
-and numbers are small. What a page shows is what runs; nothing else about a line is changed."""
+and numbers are small, also those that a line leaves to the default. What a page shows is what runs; nothing else about a line is changed."""
 
 from __future__ import annotations
 
@@ -39,10 +39,11 @@ READERS = {
 
 _ID_ROUND = re.compile(r"^ID/round_\d+$")
 _BUILTIN = re.compile(r"^(surface_d\d_depol|bb72_depol)$")
-_SMALLER = {"--shots": 4_000, "--rounds": 1, "--max-errors": 200}
+_SMALLER = {"--shots": 2_000, "--rounds": 1, "--max-errors": 200}
 _MAKES_PROBLEMS = {"run", "run-round", "baseline", "verify", "step"}
 """Commands that take an environment of fewer shots in place of a builtin one."""
-
+SEARCHED = "searched_"
+"""What the names of those begin with that a new search takes: with still fewer shots."""
 
 _ALONE = {"runs", "doctor", "serve", "install-skills", "--help"}
 """Commands that need no argument."""
@@ -99,9 +100,12 @@ def ready(command: Shown, environments: Path) -> list[str]:
         if (command.verb, word) == ("run-round", "ROUND_DIR"):
             here = "runs/new"
         if _BUILTIN.match(here) and command.verb in _MAKES_PROBLEMS:
-            here = str(environments / f"{here}.yaml")
+            is_new = command.verb == "run" and "--resume" not in command.words
+            here = str(environments / f"{SEARCHED if is_new else ''}{here}.yaml")
         if before in _SMALLER:
             here = str(min(int(float(here)), _SMALLER[before]))
         out.append(here)
         before = word
+    if command.verb == "baseline" and "--shots" not in out and not command.is_a_name:
+        out += ["--shots", str(_SMALLER["--shots"])]
     return out
