@@ -11,7 +11,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,7 +21,7 @@ import yaml
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tools"))  # documented_commands
 
-from documented_commands import READ, RUN_ID, SEARCHED, Shown, commands, ready
+from documented_commands import CASCADES, READ, RUN_ID, SEARCHED, Shown, commands, ready
 
 from autoqec.commands import main
 from autoqec.envs.load import load_env
@@ -30,13 +29,15 @@ from autoqec.envs.load import load_env
 pytestmark = pytest.mark.pages
 
 ELSEWHERE = {
-    "step": "tests/agent_tools/test_skill_commands.py, step by step",
-    "mcp": "tests/agent_tools/test_mcp_server.py",
-    "add-env": "tests/commands/test_env.py answers its questions",
+    r"autoqec step .*": "tests/agent_tools/test_skill_commands.py, step by step",
+    r"autoqec mcp": "tests/agent_tools/test_mcp_server.py",
+    r"autoqec add-env .*": "tests/commands/test_env.py answers its questions",
+    r"autoqec .*(--proposer llm|--budget-usd).*": "tests/runs/test_llm_runs.py, test_agent_runs.py",
+    r"autoqec .*--executor ray.*": "tests/executors/test_on_ray.py, on a cluster",
+    r"autoqec verify .*--bundle.*": "tests/commands/test_verify.py, with the bundle of a report of its own",
+    r"autoqec verify-package .*": "tests/runs/test_package_verified.py, which measures again",
 }
-"""Commands that wait for somebody, and what plays them."""
-NOT_HERE = re.compile(r"--proposer llm|--budget-usd|--executor ray")
-"""Language models: tests/runs/test_llm_runs.py and test_agent_runs.py. Clusters: tests/executors/test_on_ray.py."""
+"""Commands that wait for somebody or need more than a workspace, or minutes, and what plays them."""
 EXTENDS = "extending.md"
 """tests/tools/test_extending.py plays it, with what it adds."""
 SMALL = {"min_shots_train": 1_000, "min_shots_val": 20_000, "min_shots_verify": 4_000}
@@ -106,6 +107,14 @@ def _fill(folder: Path) -> None:
         "training": {"epochs": 0},
     }
     (folder / "small.yaml").write_text(yaml.safe_dump(config))
+    stage = {"type": "neural_bp", "neural_bp": {"iterations": 2}}
+    cascade = {
+        "type": "cascade",
+        "output_mode": "soft_priors",
+        "stages": [stage, {**stage, "share": 0.2}],
+        "training": {"epochs": 1, "batch_size": 8},
+    }
+    (folder / "cascade.yaml").write_text(yaml.safe_dump(cascade))
     circuit = load_env(str(folder / "surface_d5_depol.yaml")).circuit(0.005)
     for name in ("m.dem", "d5.dem"):
         circuit.detector_error_model(decompose_errors=True).to_file(folder / name)
@@ -120,8 +129,13 @@ def _fill(folder: Path) -> None:
         "--run-id", RUN_ID,
     )  # fmt: skip
     assert made.returncode == 0, made.stderr
-    assert autoqec(folder, "run-round", "env.yaml", "small.yaml", "child").returncode == 0
-    for name in ("parent_a", "parent_b", "round"):
+    for words in (
+        ("env.yaml", "small.yaml", "child"),
+        ("my_env.yaml", "cascade.yaml", f"{CASCADES}/round_1"),
+    ):
+        done = autoqec(folder, "run-round", *words)
+        assert done.returncode == 0, done.stderr
+    for name in ("parent_a", "parent_b"):
         shutil.copytree(folder / "child", folder / name)
 
 
@@ -156,41 +170,39 @@ def looked_at(folder: Path, *words: str) -> None:
 
 
 def _known_here(word: str, folder: Path) -> str:
-    """What only the run and an earlier verification know."""
+    """What only the run knows."""
     if word == "REPOSITORY":
         return str(json.loads((folder / "runs" / RUN_ID / "run.json").read_text())["repository"])
-    if word == "BUNDLE_ID":
-        return str(
-            json.loads((folder / "child" / "verification_report.json").read_text())["paired_eval_bundle_id"]
-        )
     return word.replace("<run_id>", RUN_ID)
 
 
-def play(command: Shown, folder: Path) -> None:
-    words = [_known_here(word, folder) for word in ready(command, folder)]
-    if command.is_a_name:
-        done = autoqec(folder, *words, "--help")
-        assert done.returncode == 0, (command.line, done.stderr)
-    elif command.verb == "serve":
+def play(command: Shown, words: list[str], folder: Path) -> str | None:
+    """What is wrong with it."""
+    if command.verb == "serve":
         looked_at(folder, *words)
-    else:
-        done = autoqec(folder, *words)
-        assert done.returncode == FAILS.get(tuple(words), 0), (command.line, words, done.stdout, done.stderr)
+        return None
+    called = [*words, "--help"] if command.is_a_name else words
+    done = autoqec(folder, *called)
+    if done.returncode == FAILS.get(tuple(words), 0):
+        return None
+    return f"{command.page}: {command.line}\nas autoqec {' '.join(called)}: exit code {done.returncode}\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
 
 
-def _is_played(command: Shown) -> bool:
-    return command.is_a_name or not (command.verb in ELSEWHERE or NOT_HERE.search(command.line))
+def is_played(command: Shown) -> bool:
+    return command.is_a_name or not any(re.match(line, command.line) for line in ELSEWHERE)
 
 
-def test_every_command_of_every_page_runs(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_command_of_every_page_runs(workspace: Path) -> None:
+    """All of them, also after one that fails: pages are mended together."""
     played: set[tuple[str, ...]] = set()
-    start = time.monotonic()
+    broken: list[str] = []
     for page in (page for page in READ if page.name != EXTENDS):
-        for command in commands(page):
-            words = tuple(ready(command, workspace))
-            if _is_played(command) and words not in played:
-                played.add(words)
-                with capsys.disabled():  # a minute without a word looks like a test that hangs
-                    print(f"{time.monotonic() - start:6.1f} s  {page.name}: autoqec {' '.join(words)}")
-                play(command, workspace)
+        for command in filter(is_played, commands(page)):
+            words = [_known_here(word, workspace) for word in ready(command, workspace)]
+            if tuple(words) not in played:
+                played.add(tuple(words))
+                print(f"{page.name}: autoqec {' '.join(words)}")
+                found = play(command, words, workspace)
+                broken += [] if found is None else [found]
+    assert not broken, "\n\n".join(broken)
     assert len(played) > 60

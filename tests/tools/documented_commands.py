@@ -11,6 +11,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 READ = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 RUN_ID = "20261115-113000"
+CASCADES = "runs/cascades"
+"""The folder of a run that has a trained one."""
 
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _SHELL = ("", "text", "bash")
@@ -19,7 +21,7 @@ _OPTIONAL = re.compile(r"\[[^\]]*\]")
 
 READERS = {
     "runs/<run_id>/round_<N>": f"runs/{RUN_ID}/round_1",
-    "runs/20260101-000000/round_1": f"runs/{RUN_ID}/round_1",
+    "runs/20260101-000000/round_1": "runs/r1",
     "runs/<run_id>": f"runs/{RUN_ID}",
     "<run_dir>": f"runs/{RUN_ID}",
     "RUN_DIR": f"runs/{RUN_ID}",
@@ -36,6 +38,14 @@ READERS = {
     "ID": RUN_ID,
 }
 """What stands for something of the reader's, and what it is here."""
+
+_HERE = {
+    ("CONFIG", "ROUND_DIR"): "runs/new",
+    ("verify", "ROUND_DIR"): "runs/r1",
+    ("stages", "ID"): CASCADES,
+    ("loss", "ID"): CASCADES,
+}
+"""After another word it is something else."""
 
 _ID_ROUND = re.compile(r"^ID/round_\d+$")
 _BUILTIN = re.compile(r"^(surface_d\d_depol|bb72_depol)$")
@@ -97,8 +107,7 @@ def ready(command: Shown, environments: Path) -> list[str]:
     before = ""
     for word in command.words:
         here = f"{RUN_ID}/round_1" if _ID_ROUND.match(word) else READERS.get(word, word)
-        if (command.verb, word) == ("run-round", "ROUND_DIR"):
-            here = "runs/new"
+        here = _HERE.get((before, word), here)
         if _BUILTIN.match(here) and command.verb in _MAKES_PROBLEMS:
             is_new = command.verb == "run" and "--resume" not in command.words
             here = str(environments / f"{SEARCHED if is_new else ''}{here}.yaml")
