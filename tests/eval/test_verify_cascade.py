@@ -47,7 +47,9 @@ def judged(
 ) -> tuple[Path, VerifyReport]:
     """Untrained stages behind the gate that they start with; it claims what its own round would measure."""
     folder = make_round(tmp_path_factory.mktemp("cascade") / "round_1", DSL)
-    options = VerifyOptions(shots=CHUNK, cap=2 * CHUNK, home=home / "verifier", baseline_seconds=5.0, workers=1)
+    options = VerifyOptions(
+        shots=CHUNK, cap=2 * CHUNK, home=home / "verifier", baseline_seconds=5.0, workers=1
+    )
     return folder, verify(folder, env, options)
 
 

@@ -218,7 +218,7 @@ def cascade_cost(number: int, params: int) -> CostCensus:
                 shares_upper=upper,
                 flops_per_syndrome=expected_flops(flops, shares),
                 flops_upper=expected_flops(flops, upper),
-            )  # fmt: skip
+            )
         )
     stages = CascadeCost(
         stage_flops=flops, stage_errors=[0.0, 0.0, 0.0], worst_flops=sum(flops), per_p=rows,

@@ -21,12 +21,18 @@ import yaml
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tools"))  # documented_commands
 
-from documented_commands import CASCADES, READ, RUN_ID, SEARCHED, Shown, commands, ready
+from documented_commands import CASCADES, READ, ROOT, RUN_ID, SEARCHED, Shown, commands, ready
 
 from autoqec.commands import main
 from autoqec.envs.load import load_env
+from autoqec.sandbox.tiers import strongest
 
-pytestmark = pytest.mark.pages
+pytestmark = [
+    pytest.mark.pages,
+    pytest.mark.skipif(
+        not strongest().confines, reason="rounds with a commit are verified in a sandbox only"
+    ),
+]
 
 ELSEWHERE = {
     r"autoqec step .*": "tests/agent_tools/test_skill_commands.py, step by step",
@@ -190,6 +196,12 @@ def play(command: Shown, words: list[str], folder: Path) -> str | None:
 
 def is_played(command: Shown) -> bool:
     return command.is_a_name or not any(re.match(line, command.line) for line in ELSEWHERE)
+
+
+def test_what_is_played_elsewhere_is_there() -> None:
+    for where in ELSEWHERE.values():
+        for file in re.findall(r"[\w/]+\.py", where):
+            assert (ROOT / (file if "/" in file else f"tests/runs/{file}")).is_file(), file
 
 
 def test_every_command_of_every_page_runs(workspace: Path) -> None:
