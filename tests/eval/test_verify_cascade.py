@@ -19,6 +19,7 @@ from autoqec.eval.options import VerifyOptions
 from autoqec.eval.schema import VerifyReport
 from autoqec.eval.verify import verify
 from autoqec.finds.predecoder import load_predecoder
+from autoqec.layout import RoundDir
 from autoqec.report.figures import stages
 from autoqec.report.run_view import view_run
 from autoqec.stats.intervals import upper_bound
@@ -95,6 +96,7 @@ def test_its_shares_are_those_that_the_report_page_shows(
 ) -> None:
     folder, report = judged
     monkeypatch.setenv("AUTOQEC_HOME", str(home))
+    RoundDir(folder).metrics.write_text('{"status": "ok"}')
     data = stages.table([view_run(folder.parent)])
     rows: list[Any] = [row for row in data.rows if row["p"] == P]
     head = next(row for row in report.cost.cascade.per_p if row.p == P)
