@@ -113,11 +113,11 @@ def _fill(folder: Path) -> None:
         "training": {"epochs": 0},
     }
     (folder / "small.yaml").write_text(yaml.safe_dump(config))
-    stage = {"type": "neural_bp", "neural_bp": {"iterations": 2}}
+    stages = [{"type": "neural_bp", "neural_bp": {"iterations": 2}, **more} for more in ({}, {"share": 0.2})]
     cascade = {
         "type": "cascade",
         "output_mode": "soft_priors",
-        "stages": [stage, {**stage, "share": 0.2}],
+        "stages": stages,
         "training": {"epochs": 1, "batch_size": 8},
     }
     (folder / "cascade.yaml").write_text(yaml.safe_dump(cascade))
