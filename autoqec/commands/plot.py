@@ -28,6 +28,7 @@ NAMES = {
     "ler": "LER against p, per decoder.",
     "loss": "Training loss against steps.",
     "hypervolume": "Hypervolume of the fronts by round.",
+    "stages": "Cascades: shares of the shots by stage, and FLOPs, against p.",
     "latency": "Time per shot.",
 }
 """The figures of `report.figures.kinds` that runs alone give; it is not imported for --help."""

@@ -19,6 +19,9 @@ from autoqec.eval.options import VerifyOptions
 from autoqec.eval.schema import VerifyReport
 from autoqec.eval.verify import verify
 from autoqec.finds.predecoder import load_predecoder
+from autoqec.layout import RoundDir
+from autoqec.report.figures import stages
+from autoqec.report.run_view import view_run
 from autoqec.stats.intervals import upper_bound
 
 pytestmark = pytest.mark.verifier
@@ -35,13 +38,19 @@ DSL: dict[str, Any] = {
 
 
 @pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("home")
+
+
+@pytest.fixture(scope="module")
 def judged(
-    make_round: Callable[..., Path], env: Environment, tmp_path_factory: pytest.TempPathFactory
+    make_round: Callable[..., Path], env: Environment, home: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Path, VerifyReport]:
     """Untrained stages behind the gate that they start with; it claims what its own round would measure."""
     folder = make_round(tmp_path_factory.mktemp("cascade") / "round_1", DSL)
-    home = tmp_path_factory.mktemp("home")
-    options = VerifyOptions(shots=CHUNK, cap=2 * CHUNK, home=home, baseline_seconds=5.0, workers=1)
+    options = VerifyOptions(
+        shots=CHUNK, cap=2 * CHUNK, home=home / "verifier", baseline_seconds=5.0, workers=1
+    )
     return folder, verify(folder, env, options)
 
 
@@ -80,3 +89,20 @@ def test_it_measures_what_the_decoder_in_use_does(
     assert (
         used.decode(shots.detectors, bit_packed_shots=True, bit_packed_predictions=True) == found.predictions
     ).all()
+
+
+def test_its_shares_are_those_that_the_report_page_shows(
+    judged: tuple[Path, VerifyReport], home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, report = judged
+    monkeypatch.setenv("AUTOQEC_HOME", str(home))
+    RoundDir(folder).metrics.write_text('{"status": "ok"}')
+    data = stages.table([view_run(folder.parent)])
+    rows: list[Any] = [row for row in data.rows if row["p"] == P]
+    head = next(row for row in report.cost.cascade.per_p if row.p == P)
+    assert [row["stage"] for row in rows] == [1, 2]
+    assert [row["share"] for row in rows] == head.shares
+    assert rows[1]["share"] < rows[1]["upper"] == head.shares_upper[1]
+    assert {(row["flops"], row["worst"]) for row in rows} == {
+        (head.flops_per_syndrome, report.cost.cascade.worst_flops)
+    }

@@ -10,12 +10,14 @@ from typing import Any
 import numpy as np
 from written_reports import leave_report
 
+from autoqec.decoders.gates import expected_flops
 from autoqec.eval.bundles import CHUNK
 from autoqec.eval.calibration import calibration_of
 from autoqec.eval.calibration_schema import Calibration
+from autoqec.eval.cascade_schema import CascadeCost, StageRow
 from autoqec.eval.paired_row import paired_figures, paired_row
 from autoqec.eval.pareto import admit, publish
-from autoqec.eval.schema import Against, BaselineRow, Estimate, GuardResult
+from autoqec.eval.schema import Against, BaselineRow, CostCensus, Estimate, GuardResult
 from autoqec.eval.tally import Confidences
 from autoqec.layout import RunDir
 from autoqec.runs.front import front_row, verification_of
@@ -23,7 +25,7 @@ from autoqec.runs.history import HistoryStore, filled
 from autoqec.runs.plan import Plan, save_plan
 from autoqec.runs.run_info import RunInfo
 from autoqec.stats.confidence import ConfidenceMap, failure_chance
-from autoqec.stats.intervals import wilson
+from autoqec.stats.intervals import upper_bound, wilson
 from autoqec.stats.table import PairedTable
 
 SHOTS = 40_000
@@ -31,7 +33,7 @@ P = (0.001, 0.005, 0.01)
 
 
 def make_run_folder(folder: Path, *, rounds: int, planned: int | None = None, words: str = "try") -> Path:
-    """rounds: every second one is verified, every fifth failed; parents are by turns the baseline, the round before, and two rounds.
+    """rounds: every second one is verified, every fourth a cascade, every fifth failed; parents are by turns the baseline, the round before, and two rounds.
     words: with which hypotheses begin."""
     folder.mkdir(parents=True)
     files = RunDir(folder)
@@ -81,6 +83,8 @@ def add_round(folder: Path, number: int, *, words: str = "try") -> dict[str, Any
     gain = 0.2 + 0.3 * math.sin(number) ** 2
     if not failed:
         row |= _measured(number, gain)
+    if verified and number % 4 == 0:
+        row["flops_per_syndrome"] = cascade_cost(number, 1).flops_per_syndrome
     round_files = files.round(number)
     round_files.path.mkdir()
     losses = (f"{step}\t{0.2 + math.exp(-step / 80) * (1 + 0.1 * math.sin(step))}" for step in range(1, 301))
@@ -90,6 +94,7 @@ def add_round(folder: Path, number: int, *, words: str = "try") -> dict[str, Any
         report = leave_report(
             round_files.path, delta=0.004, half=1e-3, flops=row["flops_per_syndrome"], params=row["n_params"],
             commit_sha=row["commit_sha"], branch=row["branch"], **_verified(number, gain),
+            **({"cost": cascade_cost(number, row["n_params"])} if number % 4 == 0 else {}),
         )  # fmt: skip
         row["verification"] = verification_of(report, None)
     store.append(row)
@@ -196,6 +201,32 @@ def _verified(number: int, gain: float) -> dict[str, Any]:
         "seconds": 60.0,
         "notes": "gain",
     }
+
+
+def cascade_cost(number: int, params: int) -> CostCensus:
+    """Of three stages. At the smallest p no shot reaches the last one."""
+    flops, rows = [20_000, 400_000, 9_000_000], []
+    for p in P:
+        reached = [SHOTS, int(SHOTS * 4e3 / number * p**2), int(SHOTS * 10 * p**2) if p > 0.002 else 0]
+        shares = [count / SHOTS for count in reached]
+        upper = [1.0, *(upper_bound(count, SHOTS) for count in reached[1:])]
+        rows.append(
+            StageRow(
+                p=p,
+                shots=SHOTS,
+                shares=shares,
+                shares_upper=upper,
+                flops_per_syndrome=expected_flops(flops, shares),
+                flops_upper=expected_flops(flops, upper),
+            )
+        )
+    stages = CascadeCost(
+        stage_flops=flops, stage_errors=[0.0, 0.0, 0.0], worst_flops=sum(flops), per_p=rows,
+        decoder_us_p50=30.0, decoder_us_p99=400.0, decoder_us_p999=900.0,
+    )  # fmt: skip
+    return CostCensus(
+        flops_per_syndrome=rows[1].flops_per_syndrome, n_params=params, n_bytes=4 * params, cascade=stages
+    )
 
 
 def _confidence(number: int) -> Calibration:

@@ -109,6 +109,16 @@ def test_confidence_has_both_curves(opened: Browser) -> None:
     assert opened.complaints() == []
 
 
+def test_cascades_have_shares_and_costs(opened: Browser) -> None:
+    words = opened.run(
+        "return [...document.querySelectorAll('#figure-stages svg .point')].map(e => e.getAttribute('aria-label'))"
+    )
+    assert opened.run("return document.querySelectorAll('#figure-stages .plot svg').length") == 2
+    assert any("stage 3: 0% of 40,000 shots, at most" in text for text in words)
+    assert any("all stages: 9,420,000" in text for text in words)
+    assert opened.complaints() == []
+
+
 def test_light_and_dark(opened: Browser) -> None:
     shade = "return getComputedStyle(document.body).backgroundColor"
     before = opened.run(shade)

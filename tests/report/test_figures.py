@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from autoqec.commands import main
 from autoqec.commands.plot import command
 from autoqec.eval.schema import VerifyReport
 from autoqec.report.diagnose.loss_curve import LossCurve
-from autoqec.report.figures import calibration, forest, latency, ler, loss, pareto
+from autoqec.report.figures import calibration, forest, latency, ler, loss, pareto, stages
 from autoqec.report.figures.kinds import KINDS
 from autoqec.report.figures.style import log_axis, new_figure
 from autoqec.report.run_view import RunView, changes, view_run
@@ -103,6 +104,35 @@ def test_times_are_of_rounds_and_classical_decoders(view: RunView) -> None:
     assert rows["round 2"]["source"] == "verification"
     assert rows["round 1"]["source"] == "validation"
     assert rows["belief_matching"]["kind"] == latency.CLASSICAL
+
+
+def test_stages_of_a_cascade_have_shares_bounds_and_costs(view: RunView) -> None:
+    rows: list[Any] = list(stages.table([view]).rows)
+    assert {row["name"] for row in rows} == {"round 4", "round 8"}
+    last = [row for row in rows if row["round"] == 4 and row["stage"] == 3]
+    assert [(row["p"], row["share"]) for row in last] == [(0.001, 0.0), (0.005, 0.00025), (0.01, 0.001)]
+    assert all(row["share"] < row["upper"] < 0.002 and row["source"] == "test" for row in last)
+    assert all(20_000 < row["flops"] < row["flops_upper"] < row["worst"] == 9_420_000 for row in rows)
+    shares, costs = stages.draw(stages.table([view])).axes
+    assert "round 4, stage 2" in [text.get_text() for text in shares.get_legend().get_texts()]
+    assert costs.get_ylim()[1] > 9_420_000
+
+
+def test_stages_of_a_cascade_that_nobody_verified_are_its_rounds_own(folder: Path, tmp_path: Path) -> None:
+    copy = tmp_path / folder.name
+    shutil.copytree(folder, copy)
+    row = {"p": 0.005, "shots": 1000, "shares": [1.0, 0.25], "flops_per_syndrome": 350}
+    told = {"stage_flops": [100, 1000], "worst_flops": 1100, "thresholds": [2.0], "per_p": [row]}
+    stage = {"type": "neural_bp", "neural_bp": {"iterations": 2}}
+    config = {"type": "cascade", "output_mode": "soft_priors", "stages": [stage, {**stage, "share": 0.25}]}
+    history = [json.loads(line) for line in (copy / "history.jsonl").read_text().splitlines()]
+    history[0]["dsl_config"] = config
+    (copy / "history.jsonl").write_text("".join(json.dumps(each) + "\n" for each in history))
+    for cascade, shown in ((told, {1: 1.0, 2: 0.25}), ({**told, "per_p": [{**row, "p": 0.0}]}, {}), ({}, {})):
+        (copy / "round_1" / "metrics.json").write_text(json.dumps({"cascade": cascade}))
+        rows: list[Any] = [row for row in stages.table([view_run(copy)]).rows if row["round"] == 1]
+        assert {row["stage"]: row["share"] for row in rows} == shown
+        assert all(row["upper"] is None and row["source"] == "validation" for row in rows)
 
 
 def test_a_change_is_told_against_its_parent(view: RunView) -> None:

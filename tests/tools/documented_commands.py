@@ -1,5 +1,5 @@
 """The command lines that the pages show, made ready to run: names for things of the reader stand for things that are there,
-and numbers are small. What a page shows is what runs; nothing else about a line is changed."""
+and numbers are small, also those that a line leaves to the default. What a page shows is what runs; nothing else about a line is changed."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 READ = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 RUN_ID = "20261115-113000"
+CASCADES = "runs/cascades"
+"""The folder of a run that has a trained one."""
 
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _SHELL = ("", "text", "bash")
@@ -19,7 +21,7 @@ _OPTIONAL = re.compile(r"\[[^\]]*\]")
 
 READERS = {
     "runs/<run_id>/round_<N>": f"runs/{RUN_ID}/round_1",
-    "runs/20260101-000000/round_1": f"runs/{RUN_ID}/round_1",
+    "runs/20260101-000000/round_1": "runs/r1",
     "runs/<run_id>": f"runs/{RUN_ID}",
     "<run_dir>": f"runs/{RUN_ID}",
     "RUN_DIR": f"runs/{RUN_ID}",
@@ -37,12 +39,21 @@ READERS = {
 }
 """What stands for something of the reader's, and what it is here."""
 
+_HERE = {
+    ("CONFIG", "ROUND_DIR"): "runs/new",
+    ("verify", "ROUND_DIR"): "runs/r1",
+    ("stages", "ID"): CASCADES,
+    ("loss", "ID"): CASCADES,
+}
+"""After another word it is something else."""
+
 _ID_ROUND = re.compile(r"^ID/round_\d+$")
 _BUILTIN = re.compile(r"^(surface_d\d_depol|bb72_depol)$")
-_SMALLER = {"--shots": 4_000, "--rounds": 1, "--max-errors": 200}
+_SMALLER = {"--shots": 2_000, "--rounds": 1, "--max-errors": 200}
 _MAKES_PROBLEMS = {"run", "run-round", "baseline", "verify", "step"}
 """Commands that take an environment of fewer shots in place of a builtin one."""
-
+SEARCHED = "searched_"
+"""What the names of those begin with that a new search takes: with still fewer shots."""
 
 _ALONE = {"runs", "doctor", "serve", "install-skills", "--help"}
 """Commands that need no argument."""
@@ -96,12 +107,14 @@ def ready(command: Shown, environments: Path) -> list[str]:
     before = ""
     for word in command.words:
         here = f"{RUN_ID}/round_1" if _ID_ROUND.match(word) else READERS.get(word, word)
-        if (command.verb, word) == ("run-round", "ROUND_DIR"):
-            here = "runs/new"
+        here = _HERE.get((before, word), here)
         if _BUILTIN.match(here) and command.verb in _MAKES_PROBLEMS:
-            here = str(environments / f"{here}.yaml")
+            is_new = command.verb == "run" and "--resume" not in command.words
+            here = str(environments / f"{SEARCHED if is_new else ''}{here}.yaml")
         if before in _SMALLER:
             here = str(min(int(float(here)), _SMALLER[before]))
         out.append(here)
         before = word
+    if command.verb == "baseline" and "--shots" not in out and not command.is_a_name:
+        out += ["--shots", str(_SMALLER["--shots"])]
     return out

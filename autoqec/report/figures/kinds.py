@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from autoqec.report.figures import calibration, forest, hypervolume, latency, ler, loss, pareto
+from autoqec.report.figures import calibration, forest, hypervolume, latency, ler, loss, pareto, stages
 from autoqec.report.figures.table import FigureTable
 from autoqec.report.run_view import RunView
 
@@ -27,5 +27,6 @@ KINDS: dict[str, Kind] = {
     "calibration": Kind(
         "no verified round on the front has a confidence", calibration.table, calibration.draw
     ),
+    "stages": Kind("no round is a cascade", stages.table, stages.draw),
     "latency": Kind("no round was timed yet", latency.table, latency.draw),
 }

@@ -19,7 +19,7 @@ from autoqec.runs.front import verification_of
 from autoqec.runs.headline import sentence
 
 Data = dict[str, Any]
-SHOWN = ("pareto", "forest", "ler", "calibration", "hypervolume", "latency")
+SHOWN = ("pareto", "forest", "ler", "calibration", "stages", "hypervolume", "latency")
 """Figures of the whole run, in their order on the page; the loss stands with each round."""
 MAX_CARDS = 40
 """Model cards that the page holds: of the front first."""

@@ -183,7 +183,35 @@ function drawCalibration(rows, title) {
     legend([...names.map((name, n) => [shown(name), SHAPE_NAMES[n % 4], colour(n)]), ["as claimed", "line", "cx", "dotted"], ...(rows.some((row) => row.is_limit) ? [["upper limit: no failure seen", "down", "cx"]] : [])])];
 }
 
-const DRAW = { pareto: drawPareto, forest: drawForest, ler: drawLer, lambda: drawLambda, hypervolume: drawHypervolume, calibration: drawCalibration, latency: drawLatency };
+function drawStages(rows, title) {
+  const key = (row) => row.run + ", " + row.name, names = [...new Set(rows.map(key))], several = new Set(rows.map((row) => row.run)).size > 1;
+  const shown = (name) => (several ? name : rows.find((row) => key(row) === name).name), stages = [...new Set(rows.map((row) => row.stage))].filter((stage) => stage > 1);
+  const shape = (stage) => SHAPE_NAMES[(stage - 2) % 4];
+  const one = (what, own, of, bound, yLabel, worst) => chart(`${title}, ${what}`, (width) => Math.min(320, width * 0.7), (plot) => {
+    plot.edges = [72, plot.width - 12, 12, plot.height - 44];
+    const [left, right, top, bottom] = plot.edges, x = scale(own.map((row) => row.p), true, left, right);
+    const y = scale(own.flatMap((row) => [row[of] || row[bound] / 2, row[bound], worst ? row.worst : null]).filter((value) => value > 0), true, bottom, top);
+    axes(plot, x, y, "physical error rate p", yLabel);
+    for (const [n, name] of names.entries()) for (const stage of worst ? [1] : stages) {
+      const mine = own.filter((row) => key(row) === name && row.stage === stage).sort((a, b) => a.p - b.p), seen = mine.filter((row) => row[of] > 0);
+      if (!mine.length) continue;
+      const path = (key) => "M" + (key === of ? seen : mine).map((row) => `${x.at(row.p)} ${y.at(row[key])}`).join("L");
+      plot.svg.append(s("g", { class: colour(n) }, seen.length > 1 ? s("path", { class: "line", d: path(of) }) : null, worst ? s("path", { class: "line dotted", d: path("worst") }) : null));
+      for (const row of mine) {
+        const counted = worst ? `expected ${told(row.flops)} FLOPs${row.flops_upper === null ? "" : ", at most " + told(row.flops_upper)}\nall stages: ${told(row.worst)}`
+          : `stage ${stage}: ${told(100 * row.share)}% of ${told(row.shots)} shots${row.upper === null ? "" : ", at most " + told(100 * row.upper) + "%"}\n${told(row.stage_flops)} FLOPs for each`;
+        const bar = row[bound] === null || !row[of] ? null : s("path", { class: "bar", d: `M${x.at(row.p)} ${y.at(row[of])}V${y.at(row[bound])}` });
+        if (row[of] > 0) plot.svg.append(point(plot, `${shown(name)}, p = ${told(row.p)}\n${counted}`, colour(n), bar, mark(worst ? "circle" : shape(stage), x.at(row.p), y.at(row[of]), 4)));
+        else if (row[bound]) plot.svg.append(point(plot, `${shown(name)}, p = ${told(row.p)}\n${counted}`, colour(n), mark("down", x.at(row.p), y.at(row[bound]), 5)));
+      }
+    }
+  });
+  const later = rows.filter((row) => row.stage > 1), none = later.some((row) => !row.share && row.upper) ? [["upper bound: no shot got there", "down", "cx"]] : [];
+  return [one("shares", later, "share", "upper", "share of the shots", false), one("costs", rows.filter((row) => row.stage === 1), "flops", "flops_upper", "FLOPs per syndrome", true),
+    legend([...names.map((name, n) => [shown(name), "line", colour(n)]), ...stages.map((stage) => ["reaches stage " + stage, shape(stage), "cx"]), ...none, ["a shot that reaches all stages", "line", "cx", "dotted"]])];
+}
+
+const DRAW = { pareto: drawPareto, forest: drawForest, ler: drawLer, lambda: drawLambda, hypervolume: drawHypervolume, calibration: drawCalibration, stages: drawStages, latency: drawLatency };
 function figure(table, name) {
   return h("figure", { id: "figure-" + table.kind }, h("figcaption", {}, h("h3", {}, table.title), h("p", { class: "soft" }, table.about)),
     DRAW[table.kind](records(table), table.title), tableTools(name + "-" + table.kind, table));
