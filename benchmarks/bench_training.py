@@ -24,9 +24,10 @@ from autoqec.decoders.dsl_schema import PredecoderDSL
 from autoqec.decoders.flop_census import reference_path
 from autoqec.decoders.modules.predecoders import ProblemPredecoder
 from autoqec.envs.load import load_env
+from autoqec.runner.bits import packed
 from autoqec.runner.data import Batch, FaultSampler
 from autoqec.runner.gap import make_pairs
-from autoqec.runner.hard_shots import HardShots, packed
+from autoqec.runner.hard_shots import HardShots
 from autoqec.runner.losses import MARGINAL_LOSSES
 from autoqec.runner.objective import GapObjective, MarginalObjective, Objective, mixed_precision
 from autoqec.runner.train import CLIP
@@ -134,7 +135,7 @@ class Bench:
         self.forward().square().mean().backward()
 
     def pair(self) -> None:
-        self.pairs.differences(self.detectors, self.flips, self.weights)
+        self.pairs.corrections(self.detectors, self.flips, self.weights)
 
     def step(self) -> None:
         self.optimiser.zero_grad(set_to_none=True)

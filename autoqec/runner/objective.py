@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -12,10 +12,16 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from autoqec.decoders.modules.predecoders import ProblemPredecoder
+from autoqec.envs.problem import U8
+from autoqec.runner.bits import Fetched, sent, unpacked
 from autoqec.runner.data import ShotSource
-from autoqec.runner.gap import Pairs
-from autoqec.runner.hard_shots import HardShots, Seeds, packed
+from autoqec.runner.gap import Corrections, Pairs
+from autoqec.runner.hard_shots import HardShots, Seeds
 from autoqec.runner.losses import Loss
+
+_WORTH_A_PART = 1024
+"""Shots that a part has at least on a machine with many cores; fewer would leave some without work."""
+_MOST_PARTS = 8
 
 
 def mixed_precision(device: torch.device) -> contextlib.AbstractContextManager[object]:
@@ -66,13 +72,15 @@ class GapObjective:
     """`backend_gap` on hard shots.
 
     A batch is cut into parts. While the backend works on one part in its threads, the next part goes forward; gradients
-    then flow part by part as the backend's answers arrive, so that device and backend work at the same time.
+    then flow part by part as the backend's answers arrive, so that device and backend work at the same time. Nothing waits for the device
+    but the threads of the backend, and the loss at the end.
     """
 
-    def __init__(self, shots: HardShots, batch: int, pairs: Pairs, *, parts: int = 2) -> None:
+    def __init__(self, shots: HardShots, batch: int, pairs: Pairs, *, parts: int | None = None) -> None:
         self.shots = shots
-        self._pairs, self._batch, self._parts = pairs, batch, min(parts, batch)
-        self._pool = ThreadPoolExecutor(1)
+        self._pairs, self._batch = pairs, batch
+        self._parts = min(batch, parts or max(2, min(_MOST_PARTS, batch // _WORTH_A_PART)))
+        self._pool = ThreadPoolExecutor(2)
 
     def prepare(self, step: int) -> None:
         self.shots.resume(step)
@@ -80,26 +88,33 @@ class GapObjective:
     def step(self, module: ProblemPredecoder, index: int) -> float:
         self.shots.refresh(index)
         buffer = self.shots.buffer
-        waiting: list[tuple[Tensor, Tensor | None, Future[Any]]] = []
-        for rows in self.shots.pick(self._batch, index).chunk(self._parts):
+        waiting: list[tuple[Tensor, Tensor | None, Future[Corrections]]] = []
+        for rows in np.array_split(self.shots.pick(self._batch, index), self._parts):
             batch = buffer.take(rows).to(module.prior.device)
             with mixed_precision(batch.syndrome.device):
                 weights = module.backend_weights(batch.syndrome, batch.given).float()
-            detached = np.ascontiguousarray(weights.detach().cpu().numpy())
-            future = self._pool.submit(
-                self._pairs.differences, packed(batch.syndrome), packed(batch.observables), detached
-            )
+            future = self._pool.submit(self._corrections, *buffer.packed(rows), Fetched(weights.detach()))
             waiting.append((weights, batch.weight, future))
         # Added up on the device: a number asked for here would wait for the gradients of the part.
         parts: list[Tensor] = []
         for weights, counts, future in waiting:
-            difference, usable = future.result()
-            signed = torch.from_numpy(difference).to(weights.device, weights.dtype)
-            keep = torch.from_numpy(usable).to(weights.device)
-            losses = F.softplus((weights * signed).sum(dim=1)) * keep
+            found = future.result()
+            losses = _losses(weights, found)
             losses = losses if counts is None else losses * counts
             loss = losses.sum() / self._batch
-            if loss.requires_grad and bool(usable.any()):
+            if loss.requires_grad and found.signs.any():
                 loss.backward()  # type: ignore[no-untyped-call]
             parts.append(loss.detach())
         return float(torch.stack(parts).sum())
+
+    def _corrections(self, detectors: U8, observables: U8, weights: Fetched) -> Corrections:
+        return self._pairs.corrections(detectors, observables, weights.wait())
+
+
+def _losses(weights: Tensor, found: Corrections) -> Tensor:
+    """[shots] softplus of what the true class weighs more than the wrong one; 0 where there is no such pair."""
+    shots, n = weights.shape
+    bits = unpacked(sent(found.both.reshape(2 * shots, -1), weights.device), n).view(shots, 2, n)
+    signs = sent(found.signs, weights.device)
+    first_less_second = bits[:, 0].to(weights.dtype) - bits[:, 1].to(weights.dtype)
+    return F.softplus((weights * first_less_second).sum(dim=1) * signs) * signs.abs()

@@ -24,12 +24,12 @@ class Engine:
 
     def run(self, batches: Sequence[Batch], threads: int | None) -> None:
         """Fill in the answers of batches of the same size; a thread takes the same shots of all of them."""
-        in_pieces(
-            lambda lo, hi: [self._match(batch, lo, hi) for batch in batches],
-            len(batches[0].detectors),
-            threads,
-            worth_a_thread=WORTH_A_THREAD,
-        )
+
+        def match(lo: int, hi: int) -> None:
+            for batch in batches:
+                self._match(batch, lo, hi)
+
+        in_pieces(match, len(batches[0].detectors), threads, worth_a_thread=WORTH_A_THREAD)
 
     def _match(self, batch: Batch, lo: int, hi: int) -> None:
         try:
