@@ -55,7 +55,7 @@ class FailureObjective:
     def prepare(self, step: int) -> None:
         self.shots.resume(step)
 
-    def step(self, module: ProblemPredecoder, index: int) -> float:
+    def step(self, module: ProblemPredecoder, index: int) -> Tensor:
         """Sets the estimate as the module's gradients; returns the mean share of failures."""
         self.shots.refresh(index)
         detectors, observables = self.shots.buffer.packed(self.shots.pick(self._batch, index))
@@ -74,7 +74,7 @@ class FailureObjective:
             total += (up + down) / (2 * DIRECTIONS)
         for each, part in zip(learned, torch.split(slope, [p.numel() for p in learned]), strict=True):
             each.grad = part.view_as(each).clone()
-        return total
+        return torch.tensor(total, dtype=torch.float64)
 
 
 class Unsettled:

@@ -36,8 +36,8 @@ class Objective(Protocol):
         """Called once before the first step, which is not 0 when training resumes."""
         ...
 
-    def step(self, module: ProblemPredecoder, index: int) -> float:
-        """Gradients of one batch are added to the module's; the mean loss is returned."""
+    def step(self, module: ProblemPredecoder, index: int) -> Tensor:
+        """Gradients of one batch are added to the module's; the mean loss is returned, a number on the device, for which nobody has waited."""
         ...
 
 
@@ -50,7 +50,7 @@ class MarginalObjective:
     def prepare(self, step: int) -> None:
         pass
 
-    def step(self, module: ProblemPredecoder, index: int) -> float:
+    def step(self, module: ProblemPredecoder, index: int) -> Tensor:
         batch = self._sampler.sample(self._batch, self._seeds(index)).to(module.prior.device)
         ctx = batch.given
         if batch.faults is None:
@@ -65,7 +65,7 @@ class MarginalObjective:
                 log_odds, labels = module.fault_log_odds(batch.syndrome, ctx), batch.faults
         loss = self._loss(log_odds.float(), labels)
         loss.backward()  # type: ignore[no-untyped-call]
-        return float(loss.detach())
+        return loss.detach()
 
 
 class GapObjective:
@@ -73,7 +73,7 @@ class GapObjective:
 
     A batch is cut into parts. While the backend works on one part in its threads, the next part goes forward; gradients
     then flow part by part as the backend's answers arrive, so that device and backend work at the same time. Nothing waits for the device
-    but the threads of the backend, and the loss at the end.
+    but the threads of the backend.
     """
 
     def __init__(self, shots: HardShots, batch: int, pairs: Pairs, *, parts: int | None = None) -> None:
@@ -85,7 +85,7 @@ class GapObjective:
     def prepare(self, step: int) -> None:
         self.shots.resume(step)
 
-    def step(self, module: ProblemPredecoder, index: int) -> float:
+    def step(self, module: ProblemPredecoder, index: int) -> Tensor:
         self.shots.refresh(index)
         buffer = self.shots.buffer
         waiting: list[tuple[Tensor, Tensor | None, Future[Corrections]]] = []
@@ -105,7 +105,7 @@ class GapObjective:
             if loss.requires_grad and found.signs.any():
                 loss.backward()  # type: ignore[no-untyped-call]
             parts.append(loss.detach())
-        return float(torch.stack(parts).sum())
+        return torch.stack(parts).sum()
 
     def _corrections(self, detectors: U8, observables: U8, weights: Fetched) -> Corrections:
         return self._pairs.corrections(detectors, observables, weights.wait())
