@@ -52,6 +52,13 @@ def sent(array: np.ndarray, device: torch.device) -> Tensor:
     return tensor.pin_memory().to(device, non_blocking=True)
 
 
+def sent_bits(rows: U8, n: int, device: torch.device) -> Tensor:
+    """Packed rows of the host as zeros and ones on the device."""
+    if device.type != "cuda":
+        return torch.from_numpy(unpack(rows, n)).to(device)
+    return unpack_rows(sent(rows, device), n)
+
+
 class Fetched:
     """A tensor on its way to the host; `wait` gives it once it is there."""
 

@@ -14,9 +14,8 @@ import numpy.typing as npt
 import torch
 
 from autoqec.decoders.modules.predecoders import ProblemPredecoder
-from autoqec.envs.packing import unpack
 from autoqec.envs.problem import U8
-from autoqec.runner.bits import Fetched, sent
+from autoqec.runner.bits import Fetched, sent_bits
 from autoqec.runner.data import as_it_is
 from autoqec.runner.first_look import EASY_KEPT, part_size
 from autoqec.runner.gap import MatchingPairs
@@ -68,7 +67,7 @@ class OwnStart:
         found = [np.empty(0)]
         for low in range(0, len(detectors), size):
             part = slice(low, low + size)
-            syndrome = sent(unpack(detectors[part], self._pairs.n_checks), device).float()
+            syndrome = sent_bits(detectors[part], self._pairs.n_checks, device).float()
             with torch.no_grad():
                 weights = Fetched(self._start.backend_weights(syndrome, {}).float()).wait()
             found.append(self._pairs.leads(detectors[part], observables[part], weights))

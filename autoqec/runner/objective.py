@@ -13,15 +13,16 @@ from torch.nn import functional as F
 
 from autoqec.decoders.modules.predecoders import ProblemPredecoder
 from autoqec.envs.problem import U8
-from autoqec.runner.bits import Fetched, sent, unpacked
+from autoqec.runner.bits import Fetched, sent, sent_bits
 from autoqec.runner.data import ShotSource
 from autoqec.runner.gap import Corrections, Pairs
 from autoqec.runner.hard_shots import HardShots, Seeds
 from autoqec.runner.losses import Loss
 
-_WORTH_A_PART = 1024
-"""Shots that a part has at least on a machine with many cores; fewer would leave some without work."""
-_MOST_PARTS = 8
+_WORTH_A_PART = 512
+"""Shots of a part of a large batch, at least: two parts are matched at a time, and fewer shots would leave some of many cores without work."""
+_MOST_PARTS = 4
+"""More would only cost launches: while one part is matched, there are two others for the device."""
 
 
 def mixed_precision(device: torch.device) -> contextlib.AbstractContextManager[object]:
@@ -114,7 +115,7 @@ class GapObjective:
 def _losses(weights: Tensor, found: Corrections) -> Tensor:
     """[shots] softplus of what the true class weighs more than the wrong one; 0 where there is no such pair."""
     shots, n = weights.shape
-    bits = unpacked(sent(found.both.reshape(2 * shots, -1), weights.device), n).view(shots, 2, n)
+    bits = sent_bits(found.both.reshape(2 * shots, -1), n, weights.device).reshape(shots, 2, n)
     signs = sent(found.signs, weights.device)
     first_less_second = bits[:, 0].to(weights.dtype) - bits[:, 1].to(weights.dtype)
     return F.softplus((weights * first_less_second).sum(dim=1) * signs) * signs.abs()
