@@ -102,7 +102,8 @@ def _differ(a: sp.csc_array[Any], b: sp.csc_array[Any]) -> bool:
 class FaultSampler:
     """Samples all problems of a sweep; they must have the same faults, and differ in their priors.
 
-    shares: the part of the shots that each problem gets, in equal parts by default.
+    shares: the part of the shots that each problem gets, in equal parts by default. with_faults: whether shots come with the faults that
+    happened, which takes most of the memory.
     """
 
     def __init__(
@@ -111,7 +112,9 @@ class FaultSampler:
         device: torch.device | str,
         *,
         shares: Sequence[float] | None = None,
+        with_faults: bool = True,
     ) -> None:
+        self._with_faults = with_faults
         models = [problem.sampled for problem in problems]
         first = models[0]
         for problem, other in zip(problems[1:], models[1:], strict=True):
@@ -166,20 +169,24 @@ class FaultSampler:
                 )
             )
         fault, shot = torch.cat(faults), torch.cat(shots)
-        labels = torch.zeros((self._n_labels + 1) * size, dtype=torch.int32, device=self._device)
-        shown = fault if self._fault_of is None else self._fault_of[fault]
-        labels.index_add_(0, shown * size + shot, torch.ones_like(fault, dtype=torch.int32))
         which = torch.zeros(size, dtype=torch.long, device=self._device)
         for k in range(1, n_p):
             which[bounds[k] :] = k
         return Batch(
             syndrome=self._parity(self._checks, fault, shot, self._n_checks, size).float(),
             observables=self._parity(self._flips, fault, shot, self._n_observables, size).bool(),
-            faults=(labels & 1).bool().view(self._n_labels + 1, size)[: self._n_labels],
+            faults=self._labels(fault, shot, size) if self._with_faults else None,
             which=which,
             priors=self._priors,
             joint_priors=None if self._fault_of is None else self._sampled_priors,
         )
+
+    def _labels(self, fault: Tensor, shot: Tensor, size: int) -> Tensor:
+        """[n_faults, size] whether each happened an odd number of times."""
+        labels = torch.zeros((self._n_labels + 1) * size, dtype=torch.int32, device=self._device)
+        shown = fault if self._fault_of is None else self._fault_of[fault]
+        labels.index_add_(0, shown * size + shot, torch.ones_like(fault, dtype=torch.int32))
+        return (labels & 1).bool().view(self._n_labels + 1, size)[: self._n_labels]
 
     def _parity(self, table: Tensor, fault: Tensor, shot: Tensor, rows: int, size: int) -> Tensor:
         """[size, rows]: how often each row of the faults' symptoms was hit, mod 2."""

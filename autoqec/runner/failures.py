@@ -26,7 +26,7 @@ from autoqec.decoders.modules.predecoders import ProblemPredecoder
 from autoqec.envs.problem import U8
 from autoqec.errors import InputError
 from autoqec.runner.data import as_it_is
-from autoqec.runner.hard_shots import HardShots, Seeds, packed
+from autoqec.runner.hard_shots import HardShots, Seeds
 from autoqec.runner.safety import MOST_NUMBERS
 
 SIGMA = 0.05
@@ -55,11 +55,10 @@ class FailureObjective:
     def prepare(self, step: int) -> None:
         self.shots.resume(step)
 
-    def step(self, module: ProblemPredecoder, index: int) -> float:
+    def step(self, module: ProblemPredecoder, index: int) -> Tensor:
         """Sets the estimate as the module's gradients; returns the mean share of failures."""
         self.shots.refresh(index)
-        batch = self.shots.buffer.take(self.shots.pick(self._batch, index))
-        detectors, observables = packed(batch.syndrome), packed(batch.observables)
+        detectors, observables = self.shots.buffer.packed(self.shots.pick(self._batch, index))
         learned = [each for each in module.parameters() if each.requires_grad]
         here = parameters_to_vector(learned).detach()
         moved = copy.deepcopy(module).eval()
@@ -75,7 +74,7 @@ class FailureObjective:
             total += (up + down) / (2 * DIRECTIONS)
         for each, part in zip(learned, torch.split(slope, [p.numel() for p in learned]), strict=True):
             each.grad = part.view_as(each).clone()
-        return total
+        return torch.tensor(total, dtype=torch.float64)
 
 
 class Unsettled:

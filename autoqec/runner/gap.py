@@ -7,6 +7,7 @@ corrections are constants; the gradient flows through w.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -23,14 +24,22 @@ HARD_GAP = 7.0
 """Shots whose plain gap is at least this carry no signal: their class is decided already (log-odds)."""
 
 F32 = npt.NDArray[np.float32]
-I8 = npt.NDArray[np.int8]
+
+
+@dataclass(frozen=True)
+class Corrections:
+    """The cheapest corrections of two classes. both: [shots, 2, ceil(n_weights / 8)] packed. signs: [shots] 1 where the first is that of the true
+    class, -1 where the second is, 0 where there is no such pair."""
+
+    both: U8
+    signs: F32
 
 
 class Pairs(Protocol):
     """The backend's half of the loss."""
 
-    def differences(self, detectors: U8, observables: U8, weights: F32) -> tuple[I8, npt.NDArray[np.bool_]]:
-        """true - wrong as [shots, n_weights] of -1, 0, 1, and whether each shot has such a pair; all packed inputs."""
+    def corrections(self, detectors: U8, observables: U8, weights: F32) -> Corrections:
+        """Of packed shots."""
         ...
 
     def is_hard(self, detectors: U8, observables: U8) -> npt.NDArray[np.bool_]:
@@ -48,21 +57,17 @@ class MatchingPairs:
                 where="training.loss",
                 hint="use loss: bce",
             )
-        self._graph = problem.graph
+        self.graph = problem.graph
         self._matcher = PerShotMatcher.from_graph(problem.graph, problem.n_checks)
         self._threads = threads
         self.n_checks = problem.n_checks
         self._fixed = log_odds(problem.graph.priors).astype(np.float32)
 
-    def differences(self, detectors: U8, observables: U8, weights: F32) -> tuple[I8, npt.NDArray[np.bool_]]:
+    def corrections(self, detectors: U8, observables: U8, weights: F32) -> Corrections:
         classes = self._matcher.logical_classes(detectors, weights, threads=self._threads)
-        n_edges = self._graph.n_edges
-        both = np.unpackbits(classes.edges, axis=2, count=n_edges, bitorder="little").astype(np.int8)
-        true = unpack(observables, 1)[:, 0].astype(np.int64)
-        shots = np.arange(len(true))
-        usable = np.isfinite(classes.weights).all(axis=1)
-        difference: I8 = both[shots, true] - both[shots, 1 - true]
-        return difference, np.asarray(usable)
+        is_usable = np.isfinite(classes.weights).all(axis=1)
+        signs = np.where(unpack(observables, 1)[:, 0] == 1, -1, 1) * is_usable
+        return Corrections(classes.edges, signs.astype(np.float32))
 
     def leads(self, detectors: U8, observables: U8, weights: F32) -> npt.NDArray[np.float64]:
         """[shots] how far the true class is below the wrong one on these weights; negative where matching fails."""
@@ -89,7 +94,7 @@ class OsdPairs:
         self._free = OrderedStatistics(problem.h, problem.l)
         self._tied = OrderedStatistics(sp.csc_array(sp.vstack([problem.h, problem.l])), problem.l)
 
-    def differences(self, detectors: U8, observables: U8, weights: F32) -> tuple[I8, npt.NDArray[np.bool_]]:
+    def corrections(self, detectors: U8, observables: U8, weights: F32) -> Corrections:
         n, classes = self._problem.n_faults, self._problem.n_observables
         actual = unpack(observables, classes)
         detectors = self._problem.backend_shots(detectors)
@@ -103,7 +108,7 @@ class OsdPairs:
             other = actual[right].copy()
             other[np.arange(len(other)), np.arange(len(other)) % classes] ^= 1
             wrong[right] = self._of_class(syndromes[right], other, weights[right])
-        return true.astype(np.int8) - wrong.astype(np.int8), np.ones(len(true), dtype=np.bool_)
+        return Corrections(np.stack([pack(true), pack(wrong)], axis=1), np.ones(len(true), dtype=np.float32))
 
     def _faults(self, statistics: OrderedStatistics, detectors: U8, weights: F32) -> U8:
         return statistics.decode_to_faults(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -12,10 +12,17 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from autoqec.decoders.modules.predecoders import ProblemPredecoder
+from autoqec.envs.problem import U8
+from autoqec.runner.bits import Fetched, sent, sent_bits
 from autoqec.runner.data import ShotSource
-from autoqec.runner.gap import Pairs
-from autoqec.runner.hard_shots import HardShots, Seeds, packed
+from autoqec.runner.gap import Corrections, Pairs
+from autoqec.runner.hard_shots import HardShots, Seeds
 from autoqec.runner.losses import Loss
+
+_WORTH_A_PART = 512
+"""Shots of a part of a large batch, at least: two parts are matched at a time, and fewer shots would leave some of many cores without work."""
+_MOST_PARTS = 4
+"""More would only cost launches: while one part is matched, there are two others for the device."""
 
 
 def mixed_precision(device: torch.device) -> contextlib.AbstractContextManager[object]:
@@ -30,8 +37,8 @@ class Objective(Protocol):
         """Called once before the first step, which is not 0 when training resumes."""
         ...
 
-    def step(self, module: ProblemPredecoder, index: int) -> float:
-        """Gradients of one batch are added to the module's; the mean loss is returned."""
+    def step(self, module: ProblemPredecoder, index: int) -> Tensor:
+        """Gradients of one batch are added to the module's; the mean loss is returned, a number on the device, for which nobody has waited."""
         ...
 
 
@@ -44,7 +51,7 @@ class MarginalObjective:
     def prepare(self, step: int) -> None:
         pass
 
-    def step(self, module: ProblemPredecoder, index: int) -> float:
+    def step(self, module: ProblemPredecoder, index: int) -> Tensor:
         batch = self._sampler.sample(self._batch, self._seeds(index)).to(module.prior.device)
         ctx = batch.given
         if batch.faults is None:
@@ -59,47 +66,56 @@ class MarginalObjective:
                 log_odds, labels = module.fault_log_odds(batch.syndrome, ctx), batch.faults
         loss = self._loss(log_odds.float(), labels)
         loss.backward()  # type: ignore[no-untyped-call]
-        return float(loss.detach())
+        return loss.detach()
 
 
 class GapObjective:
     """`backend_gap` on hard shots.
 
     A batch is cut into parts. While the backend works on one part in its threads, the next part goes forward; gradients
-    then flow part by part as the backend's answers arrive, so that device and backend work at the same time.
+    then flow part by part as the backend's answers arrive, so that device and backend work at the same time. Nothing waits for the device
+    but the threads of the backend.
     """
 
-    def __init__(self, shots: HardShots, batch: int, pairs: Pairs, *, parts: int = 2) -> None:
+    def __init__(self, shots: HardShots, batch: int, pairs: Pairs, *, parts: int | None = None) -> None:
         self.shots = shots
-        self._pairs, self._batch, self._parts = pairs, batch, min(parts, batch)
-        self._pool = ThreadPoolExecutor(1)
+        self._pairs, self._batch = pairs, batch
+        self._parts = min(batch, parts or max(2, min(_MOST_PARTS, batch // _WORTH_A_PART)))
+        self._pool = ThreadPoolExecutor(2)
 
     def prepare(self, step: int) -> None:
         self.shots.resume(step)
 
-    def step(self, module: ProblemPredecoder, index: int) -> float:
+    def step(self, module: ProblemPredecoder, index: int) -> Tensor:
         self.shots.refresh(index)
         buffer = self.shots.buffer
-        waiting: list[tuple[Tensor, Tensor | None, Future[Any]]] = []
-        for rows in self.shots.pick(self._batch, index).chunk(self._parts):
+        waiting: list[tuple[Tensor, Tensor | None, Future[Corrections]]] = []
+        for rows in np.array_split(self.shots.pick(self._batch, index), self._parts):
             batch = buffer.take(rows).to(module.prior.device)
             with mixed_precision(batch.syndrome.device):
                 weights = module.backend_weights(batch.syndrome, batch.given).float()
-            detached = np.ascontiguousarray(weights.detach().cpu().numpy())
-            future = self._pool.submit(
-                self._pairs.differences, packed(batch.syndrome), packed(batch.observables), detached
-            )
+            future = self._pool.submit(self._corrections, *buffer.packed(rows), Fetched(weights.detach()))
             waiting.append((weights, batch.weight, future))
         # Added up on the device: a number asked for here would wait for the gradients of the part.
         parts: list[Tensor] = []
         for weights, counts, future in waiting:
-            difference, usable = future.result()
-            signed = torch.from_numpy(difference).to(weights.device, weights.dtype)
-            keep = torch.from_numpy(usable).to(weights.device)
-            losses = F.softplus((weights * signed).sum(dim=1)) * keep
+            found = future.result()
+            losses = _losses(weights, found)
             losses = losses if counts is None else losses * counts
             loss = losses.sum() / self._batch
-            if loss.requires_grad and bool(usable.any()):
+            if loss.requires_grad and found.signs.any():
                 loss.backward()  # type: ignore[no-untyped-call]
             parts.append(loss.detach())
-        return float(torch.stack(parts).sum())
+        return torch.stack(parts).sum()
+
+    def _corrections(self, detectors: U8, observables: U8, weights: Fetched) -> Corrections:
+        return self._pairs.corrections(detectors, observables, weights.wait())
+
+
+def _losses(weights: Tensor, found: Corrections) -> Tensor:
+    """[shots] softplus of what the true class weighs more than the wrong one; 0 where there is no such pair."""
+    shots, n = weights.shape
+    bits = sent_bits(found.both.reshape(2 * shots, -1), n, weights.device).reshape(shots, 2, n)
+    signs = sent(found.signs, weights.device)
+    first_less_second = bits[:, 0].to(weights.dtype) - bits[:, 1].to(weights.dtype)
+    return F.softplus((weights * first_less_second).sum(dim=1) * signs) * signs.abs()

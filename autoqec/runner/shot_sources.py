@@ -20,6 +20,8 @@ from autoqec.envs.sampling import Shots
 from autoqec.runner.data import Batch, FaultSampler, ShotSource, cuts_of
 from autoqec.runner.schema import TrainedOn
 
+REFERENCE_SHARE = 0.7
+
 
 class _Given:
     """Packed shots as a batch, with the priors that a predecoder is told."""
@@ -102,13 +104,16 @@ def make_source(
     problems: Sequence[DecodingProblem],
     device: torch.device,
     *,
-    shares: Sequence[float],
     recorded: Shots | None,
     at: float,
+    with_faults: bool,
 ) -> ShotSource:
-    """at: the p that recorded shots are taken for."""
+    """Most shots are at the p `at`, where the round is judged; the rest keeps the model right along the sweep. Recorded shots are all taken
+    for shots at it. with_faults: the loss is one on marginals."""
+    others = REFERENCE_SHARE if len(problems) == 1 else (1 - REFERENCE_SHARE) / (len(problems) - 1)
+    shares = [REFERENCE_SHARE if problem.p == at else others for problem in problems]
     if recorded is not None:
         return RecordedSource(recorded, next(each for each in problems if each.p == at), device)
     if kind == "process":
         return ProcessSource(env, problems, device, shares=shares)
-    return FaultSampler(problems, device, shares=shares)
+    return FaultSampler(problems, device, shares=shares, with_faults=with_faults)

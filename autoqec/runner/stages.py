@@ -20,8 +20,9 @@ from autoqec.envs.environment import Environment
 from autoqec.envs.problem import U8, DecodingProblem
 from autoqec.envs.seeds import derive_seed
 from autoqec.errors import InputError
+from autoqec.runner.bits import packed
 from autoqec.runner.data import Batch, ShotSource, sampling_device
-from autoqec.runner.hard_shots import IsHard, packed
+from autoqec.runner.hard_shots import IsHard
 
 _DRAWS = 64
 MOST_LOOKED_THROUGH = 64

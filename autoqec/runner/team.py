@@ -18,7 +18,7 @@ from pathlib import Path
 
 import torch
 import torch.distributed as dist
-from torch import nn
+from torch import Tensor, nn
 
 _PATIENCE = timedelta(hours=2)
 """The longest that one process waits for another: while the first one scores a state, all others do."""
@@ -37,7 +37,7 @@ class Team:
     def leads(self) -> bool:
         return self.rank == 0
 
-    def average(self, module: nn.Module, loss: float) -> float:
+    def average(self, module: nn.Module, loss: Tensor) -> Tensor:
         """Every gradient becomes the mean over all processes; returns the mean loss. One NaN anywhere is one everywhere."""
         if self.size == 1:
             return loss
@@ -45,13 +45,13 @@ class Team:
         parts = [
             each.new_zeros(each.numel()) if each.grad is None else each.grad.flatten() for each in learned
         ]
-        sent = torch.cat([*parts, parts[0].new_tensor([loss])]) / self.size
+        sent = torch.cat([*parts, loss.to(parts[0]).reshape(1)]) / self.size
         dist.all_reduce(sent)
         for each, part in zip(
             learned, torch.split(sent[:-1], [each.numel() for each in learned]), strict=True
         ):
             each.grad = part.view_as(each).clone()
-        return float(sent[-1])
+        return sent[-1]
 
     def lead(self, value: Callable[[], float]) -> float:
         """What the first process finds, on all of them; the others do not look for it."""

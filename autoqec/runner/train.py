@@ -102,7 +102,10 @@ def train(
     Raises:
         RoundFailed: the loss was not finite in too many steps.
     """
-    optimiser = torch.optim.AdamW(module.parameters(), lr=schedule.learning_rate, weight_decay=0.0)
+    on_gpu = next(module.parameters()).device.type == "cuda"
+    optimiser = torch.optim.AdamW(
+        module.parameters(), lr=schedule.learning_rate, weight_decay=0.0, fused=on_gpu or None
+    )
     ema = {name: value.detach().clone() for name, value in module.state_dict().items()}
     report = TrainingReport()
     best = {name: value.clone() for name, value in ema.items()}
@@ -132,9 +135,11 @@ def train(
                 group["lr"] = learning_rate(step, schedule)
             optimiser.zero_grad(set_to_none=True)
             module.train()
-            loss = team.average(module, objective.step(module, step))
+            mean = team.average(module, objective.step(module, step))
             norm = torch.nn.utils.clip_grad_norm_(module.parameters(), CLIP)
-            if not math.isfinite(loss) or not bool(torch.isfinite(norm)):
+            # The only place of a step that waits for the device.
+            loss, size = torch.stack([mean, norm.to(mean)]).tolist()
+            if not math.isfinite(loss) or not math.isfinite(size):
                 bad += 1
                 if bad > max(3, schedule.nan_rate * schedule.steps):
                     raise _not_finite(bad, step + 1)
@@ -227,12 +232,12 @@ def _level(minimum: float) -> float:
 def _update(ema: dict[str, Tensor], module: ProblemPredecoder, step: int) -> None:
     """Not torch's `AveragedModel`: it would copy the first state, count updates instead of steps, and average integers."""
     decay = min(EMA_DECAY, (1 + step) / (10 + step))
+    state = module.state_dict()
+    averaged = [name for name, value in state.items() if value.is_floating_point()]
     with torch.no_grad():
-        for name, value in module.state_dict().items():
-            if value.is_floating_point():
-                ema[name].lerp_(value, 1 - decay)
-            else:
-                ema[name].copy_(value)
+        torch._foreach_lerp_([ema[name] for name in averaged], [state[name] for name in averaged], 1 - decay)
+        for name in state.keys() - averaged:
+            ema[name].copy_(state[name])
 
 
 def _score(module: ProblemPredecoder, ema: dict[str, Tensor], select: Select) -> float:

@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 
@@ -23,8 +23,9 @@ from autoqec.envs.seeds import derive_seed
 from autoqec.layout import RoundDir
 from autoqec.runner.data import ShotSource, sampling_device
 from autoqec.runner.failures import FailureObjective, Unsettled, few_numbers
+from autoqec.runner.first_look import look_for
 from autoqec.runner.gap import MatchingPairs, make_pairs
-from autoqec.runner.hard_shots import HardShots, IsHard, both, one_pass
+from autoqec.runner.hard_shots import HardShots, IsHard, Pass, both, one_pass
 from autoqec.runner.losses import MARGINAL_LOSSES
 from autoqec.runner.mining import OwnStart
 from autoqec.runner.objective import GapObjective, MarginalObjective, Objective
@@ -55,7 +56,6 @@ from autoqec.runner.training_note import TRAINED_ON, note
 
 Progress = Callable[[int, int, float], None]
 
-REFERENCE_SHARE = 0.7
 _LATER_BUFFER = 8
 """The buffer of a later stage is so many times smaller: an open shot is rare."""
 _OWN_START_BUFFER = 3
@@ -103,7 +103,8 @@ class Training:
         """Trains in place. problems: at every p of the sweep. Returns also the fields of RoundMetrics that training fills."""
         start = time.monotonic()
         kind = self._trained_on(dsl.training.loss) if self.planned_steps(dsl) else None
-        source = None if kind is None else self._source(kind, problems)
+        needs_faults = any(part.training.loss in MARGINAL_LOSSES for part in dsl.parts)
+        source = None if kind is None else self._source(kind, problems, needs_faults)
         if kind is not None:
             team = f"process {self._team.rank + 1} of {self._team.size}"
             print(f"training on {TRAINED_ON[kind]}, {team}", flush=True)
@@ -180,12 +181,9 @@ class Training:
         needs_faults, is_recorded = loss in MARGINAL_LOSSES, self._recorded is not None
         return trained_on(self._env, self._at, needs_faults=needs_faults, is_recorded=is_recorded)
 
-    def _source(self, kind: TrainedOn, problems: Sequence[DecodingProblem]) -> ShotSource:
-        """Most shots at the reference p, where the round is judged; the rest keeps the model right along the sweep."""
-        others = REFERENCE_SHARE if len(problems) == 1 else (1 - REFERENCE_SHARE) / (len(problems) - 1)
-        shares = [REFERENCE_SHARE if problem.p == self._at else others for problem in problems]
-        device, given = sampling_device(self._device), self._given
-        return make_source(kind, self._env, problems, device, shares=shares, recorded=given, at=self._at)
+    def _source(self, kind: TrainedOn, problems: Sequence[DecodingProblem], faults: bool) -> ShotSource:
+        device, at = sampling_device(self._device), self._at
+        return make_source(kind, self._env, problems, device, recorded=self._given, at=at, with_faults=faults)
 
     @property
     def _given(self) -> Shots | None:
@@ -241,17 +239,19 @@ class Training:
 
     def _gap(self, batch: int, module: ProblemPredecoder, source: ShotSource, draws: int) -> Objective:
         pairs = make_pairs(self._env.problem(self._at), self._env.spec.classical_backend, None)
-        is_hard: IsHard = pairs.is_hard
+        is_hard = must_see = cast(IsHard, pairs.is_hard)
         buffered = self._profile.hard_shots
         if isinstance(module, CascadePredecoder) and self._stage > 0:
-            is_hard = both(pairs.is_hard, LeftOpen(module, self._backend(), self._device))
+            is_hard = must_see = both(pairs.is_hard, LeftOpen(module, self._backend(), self._device))
             buffered //= _LATER_BUFFER
         elif isinstance(pairs, MatchingPairs):
-            is_hard = OwnStart(module, pairs)
+            is_hard, must_see = (start := OwnStart(module, pairs)), start.unsettled
             buffered //= _OWN_START_BUFFER
         size = min(buffered, draws) // self._team.size
-        once = {} if (given := self._given) is None else one_pass(len(given.detectors))
-        shots = HardShots(source, self._seeds, is_hard, size=size, draw=self._draw(batch), **once)
+        once: Pass = {} if (given := self._given) is None else one_pass(len(given.detectors))
+        look = look_for(module, pairs, source, self._seeds(3_000_000), must_see, either_way=self._stage > 0)
+        draw = self._draw(batch)
+        shots = HardShots(source, self._seeds, is_hard, size=size, draw=draw, look=look, **once)
         return GapObjective(shots, batch, pairs)
 
     def _draw(self, batch: int) -> int:
@@ -271,8 +271,9 @@ class Training:
         if isinstance(module, CascadePredecoder) and self._stage > 0:
             is_hard = both(LeftOpen(module, backend, self._device), is_hard)
         most, given = self._profile.hard_shots, self._given
+        kind, problems = self._trained_on("failures"), [self._env.problem(self._at)]
         shots = HardShots(
-            self._source(self._trained_on("failures"), [self._env.problem(self._at)]),
+            self._source(kind, problems, faults=False),
             self._seeds,
             is_hard,
             size=min(most, draws, 8 * batch),

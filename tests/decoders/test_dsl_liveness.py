@@ -303,7 +303,7 @@ def training_of(config: Config, tmp_path: Any, monkeypatch: pytest.MonkeyPatch) 
     caught: list[tuple[Any, ...]] = []
 
     def catch(module: Any, objective: Any, schedule: Any, **_: Any) -> None:
-        loss = objective.step(module.train(), 0)
+        loss = float(objective.step(module.train(), 0))
         gradient = torch.cat([p.grad.flatten() for p in module.parameters() if p.grad is not None])
         # Time left is measured, and so is not part of the answer.
         caught.append(

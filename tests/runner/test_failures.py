@@ -51,15 +51,16 @@ class EverySyndrome:
     def __init__(self) -> None:
         bits = (torch.arange(4096)[:, None] >> torch.arange(12)) & 1
         self.buffer = self
-        self.syndrome, self.observables = bits.float(), torch.zeros(4096, 1, dtype=torch.bool)
+        self.detectors = np.packbits(bits.numpy().astype(np.uint8), axis=1, bitorder="little")
+        self.observables = np.zeros((4096, 1), dtype=np.uint8)
 
-    def take(self, _rows: torch.Tensor) -> "EverySyndrome":
-        return self
+    def packed(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return self.detectors[rows], self.observables[rows]
 
     def refresh(self, step: int) -> None: ...
 
-    def pick(self, size: int, step: int) -> torch.Tensor:
-        return torch.arange(size)
+    def pick(self, size: int, step: int) -> np.ndarray:
+        return np.arange(size)
 
 
 def test_the_slope_is_that_of_the_failures():
@@ -80,9 +81,7 @@ def test_the_slope_is_that_of_the_failures():
 
 def test_shots_that_are_not_settled_are_those_that_fail_or_change(problem):
     every = EverySyndrome()
-    detectors = np.packbits(every.syndrome.numpy().astype(np.uint8), axis=1, bitorder="little")
-    observables = np.zeros((4096, 1), dtype=np.uint8)
-    hard = Unsettled(Ramp(), ramp_decode, seed=1)(detectors, observables)
+    hard = Unsettled(Ramp(), ramp_decode, seed=1)(every.detectors, every.observables)
     moved = 0.5 + SIGMA * torch.randn(DIRECTIONS, 2, generator=torch.Generator().manual_seed(1))[0, 0].item()
     assert hard.sum() == pytest.approx(4096 * max(0.5, moved), abs=2)
 

@@ -14,20 +14,22 @@ from autoqec.decoders.modules.predecoders import ProblemPredecoder
 from autoqec.envs.load import load_env
 from autoqec.envs.packing import unpack
 from autoqec.envs.problem import DecodingProblem
-from autoqec.runner.data import FaultSampler
+from autoqec.runner.bits import packed
+from autoqec.runner.data import Batch, FaultSampler
+from autoqec.runner.first_look import EASY_KEPT, FirstLook, fitted_look, look_for
 from autoqec.runner.gap import MatchingPairs
 from autoqec.runner.hard_shots import HardShots
-from autoqec.runner.mining import EASY_KEPT, SETTLED, OwnStart
+from autoqec.runner.mining import SETTLED, OwnStart
 from autoqec.runner.objective import GapObjective
 
 P, SHOTS = 0.01, 20_000
 
 
 @lru_cache
-def scene() -> tuple[DecodingProblem, ProblemPredecoder, MatchingPairs]:
-    problem = load_env("surface_d3_depol").problem(P)
+def scene(p: float = P, iterations: int = 2) -> tuple[DecodingProblem, ProblemPredecoder, MatchingPairs]:
+    problem = load_env("surface_d3_depol").problem(p)
     dsl = PredecoderDSL.model_validate(
-        {"type": "neural_bp", "output_mode": "soft_priors", "neural_bp": {"iterations": 2}}
+        {"type": "neural_bp", "output_mode": "soft_priors", "neural_bp": {"iterations": iterations}}
     )
     return problem, compile_predecoder(dsl, problem), MatchingPairs(problem, 1)
 
@@ -83,12 +85,101 @@ def test_the_weights_reach_the_loss_and_survive_replacement() -> None:
     objective = GapObjective(shots, 64, pairs)
     for step in range(3):
         loss = objective.step(module, step)
-        batch = shots.buffer.take(shots.pick(64, step))
+        batch = shots.buffer.take(rows := shots.pick(64, step))
         weights = module.backend_weights(batch.syndrome, batch.given).detach()
-        packed = (
-            np.packbits(bits.numpy().astype(np.uint8), axis=1, bitorder="little")
-            for bits in (batch.syndrome, batch.observables)
-        )
-        leads = torch.from_numpy(pairs.leads(*packed, np.ascontiguousarray(weights.numpy())))
+        for on_device, on_host in zip(packed_shots(batch), shots.buffer.packed(rows), strict=True):
+            assert np.array_equal(on_device, on_host), "host and device hold the same shots"
+        own = np.ascontiguousarray(weights.numpy())
+        leads = torch.from_numpy(pairs.leads(*packed_shots(batch), own))
         expected = (F.softplus(-leads) * batch.weight).sum() / 64
         assert abs(loss - float(expected)) < 1e-3 * float(expected)
+
+
+@lru_cache
+def looked() -> tuple[FirstLook, FaultSampler, OwnStart]:
+    problem, module, pairs = scene(0.005, 6)
+    start, sampler = OwnStart(module, pairs), FaultSampler([problem], "cpu", with_faults=False)
+    drawn = sampler.sample(SHOTS, 5)
+    look = fitted_look(module, problem.graph, drawn, start.unsettled(*packed_shots(drawn)))
+    assert look is not None
+    return look, sampler, start
+
+
+def packed_shots(drawn: Batch) -> tuple[np.ndarray, np.ndarray]:
+    return packed(drawn.syndrome), packed(drawn.observables)
+
+
+def test_a_first_look_hands_on_few_shots_and_almost_all_that_are_hard() -> None:
+    look, sampler, start = looked()
+    drawn = sampler.sample(SHOTS, 6)
+    chances, leads = look(drawn).numpy(), start.leads(*packed_shots(drawn))
+    assert set(np.unique(chances)) == {np.float32(EASY_KEPT), np.float32(1)}
+    near = chances == 1
+    assert near.mean() < 0.15
+    assert near[leads < SETTLED].mean() > 0.97
+    assert near[leads < 0].mean() > 0.99
+    assert (leads < 0).sum() > 100
+
+
+def test_with_a_look_the_weighted_mean_is_that_of_all_shots() -> None:
+    """Of shots that count: not settled by the model, or open under plain weights. Within 5 standard errors: a false alarm in 1.7e6."""
+    _, _, pairs = scene(0.005, 6)
+    look, sampler, start = looked()
+    seeds, draw = range(40, 44), 8_000
+    drawn = [sampler.sample(draw, seed) for seed in seeds]
+    chances = np.concatenate([look(part).numpy() for part in drawn])
+    everything = [packed_shots(part) for part in drawn]
+    leads = np.concatenate([start.leads(*shots) for shots in everything])
+    is_open = np.concatenate([pairs.is_hard(*shots) for shots in everything])
+    events = np.concatenate([unpack(shots[0], pairs.n_checks).sum(axis=1) for shots in everything])
+    counts = is_open | (leads < SETTLED)
+    kept_with = np.where(leads < SETTLED, chances, EASY_KEPT)
+    shots = HardShots(sampler, lambda k: 40 + k, start, size=10**6, draw=draw, fill=draw, fills=4, look=look)
+    rows = np.arange(len(shots.buffer))
+    kept, weight = shots.buffer.packed(rows), shots.buffer.weight.numpy()
+    kept_leads, kept_events = start.leads(*kept), unpack(kept[0], pairs.n_checks).sum(axis=1)
+    assert len(rows) < 0.25 * counts.sum()
+    for of_all, of_kept in (
+        (np.ones(len(leads)), np.ones(len(rows))),
+        (events, kept_events),
+        (np.logaddexp(0, -leads), np.logaddexp(0, -kept_leads)),
+        (leads < SETTLED, kept_leads < SETTLED),
+        ((leads >= SETTLED) * events, (kept_leads >= SETTLED) * kept_events),
+    ):
+        expected = (counts * of_all).sum()
+        found = (weight * of_kept).sum()
+        error = np.sqrt((counts * (1 / kept_with - 1) * of_all**2).sum())
+        assert abs(found - expected) <= 5 * error + 1e-6 * expected
+
+
+def test_draws_with_a_look_are_a_function_of_the_step() -> None:
+    look, sampler, start = looked()
+
+    def made() -> HardShots:
+        return HardShots(sampler, lambda k: k, start, size=200, draw=1_000, fill=2_000, look=look)
+
+    walked, resumed = made(), made()
+    for step in range(12):
+        walked.refresh(step)
+    resumed.resume(12)
+    everything = np.arange(200)
+    assert all(
+        np.array_equal(a, b)
+        for a, b in zip(walked.buffer.packed(everything), resumed.buffer.packed(everything), strict=True)
+    )
+    assert torch.equal(walked.buffer.weight, resumed.buffer.weight)
+
+
+def test_no_look_where_it_cannot_tell_or_does_not_pay() -> None:
+    problem, module, pairs = scene(0.005, 6)
+    _, sampler, start = looked()
+    drawn = sampler.sample(2_000, 5)
+    dsl = PredecoderDSL.model_validate(
+        {"type": "gnn", "output_mode": "soft_priors", "gnn": {"layers": 1, "hidden_dim": 4}}
+    )
+    is_hard = start.unsettled(*packed_shots(drawn))
+    assert fitted_look(compile_predecoder(dsl, problem), problem.graph, drawn, is_hard) is None
+    at_random = np.random.default_rng(1).random(len(drawn)) < 0.1
+    assert fitted_look(module, problem.graph, drawn, at_random) is None
+    assert fitted_look(module, problem.graph, drawn, np.zeros(len(drawn), dtype=bool)) is None
+    assert look_for(module, pairs, sampler, 5, start.unsettled, either_way=False) is None, "not on a CPU"

@@ -16,10 +16,10 @@ from autoqec.decoders.gates import EVERY_SHOT, Staged
 from autoqec.decoders.pipeline import PredecoderPipeline
 from autoqec.envs.environment import Environment
 from autoqec.envs.load import load_env
+from autoqec.runner.bits import packed
 from autoqec.runner.data import FaultSampler
 from autoqec.runner.execute import Round
 from autoqec.runner.failures import FailureObjective
-from autoqec.runner.hard_shots import packed
 from autoqec.runner.profiles import PROFILES
 from autoqec.runner.recorded import Recorded
 from autoqec.runner.safety import Safety
@@ -132,8 +132,8 @@ def test_failures_are_counted_on_open_shots_in_a_later_stage(env, searched) -> N
     assert metrics.status == "ok", metrics.status_reason
     first, second = (each.shots.buffer for each in objectives)
     is_open = opened(env, folder)
-    assert not is_open(packed(first.syndrome), packed(first.observables)).all()
-    assert is_open(packed(second.syndrome), packed(second.observables)).all()
+    assert not is_open(*first.packed(np.arange(len(first)))).all()
+    assert is_open(*second.packed(np.arange(len(second)))).all()
 
 
 @pytest.mark.parametrize("loss", ["backend_gap", pytest.param("failures", marks=pytest.mark.slow)])

@@ -40,14 +40,14 @@ class Pull:
     def prepare(self, step: int) -> None:
         pass
 
-    def step(self, module: torch.nn.Module, step: int) -> float:
+    def step(self, module: torch.nn.Module, step: int) -> torch.Tensor:
         loss = sum(
             (each.flatten() * torch.sin(torch.arange(each.numel()) * (rank + 1.0) + step)).sum()
             for each in module.parameters()
             for rank in self._ranks
         ) / len(self._ranks)
         loss.backward()
-        return float(self._ranks[0] + step)
+        return torch.tensor(float(self._ranks[0] + step))
 
 
 def trained(folder: Path, objective: Pull, **options: object) -> tuple[torch.nn.Module, list[float]]:

@@ -24,10 +24,10 @@ class Nudge:
     def prepare(self, first: int) -> None:
         pass
 
-    def step(self, module: torch.nn.Module, step: int) -> float:
+    def step(self, module: torch.nn.Module, step: int) -> torch.Tensor:
         loss = sum(parameter.sum() for parameter in module.parameters())
         loss.backward()
-        return 1.0
+        return torch.tensor(1.0)
 
 
 def trained(
@@ -79,9 +79,9 @@ def test_training_ends_when_it_only_gets_worse(tmp_path: Path) -> None:
 
 def test_a_loss_that_is_not_finite_ends_the_training_with_its_figures(tmp_path: Path) -> None:
     class Broken(Nudge):
-        def step(self, module: torch.nn.Module, step: int) -> float:
+        def step(self, module: torch.nn.Module, step: int) -> torch.Tensor:
             super().step(module, step)
-            return float("nan") if step else 1.0
+            return torch.tensor(float("nan") if step else 1.0)
 
     with pytest.raises(RoundFailed) as caught:
         trained(tmp_path, [100.0] * 9, Broken())

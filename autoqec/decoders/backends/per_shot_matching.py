@@ -7,6 +7,7 @@ correction beforehand and cost |w| to take out again, which leaves the optimum u
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -131,10 +132,8 @@ class PerShotMatcher:
         repetition codes; the graph of a toric code is refused.
         """
         detectors = checked(detectors, self.n_detectors, what="detectors")
-        batches = [
-            self._match_class(detectors, weights, observable, np.full(len(detectors), value), threads)
-            for value in (0, 1)
-        ]
+        values = [np.full(len(detectors), value) for value in (0, 1)]
+        batches = self._match_classes(detectors, weights, observable, values, threads)
         missing = np.stack([b.status == UNMATCHABLE for b in batches], axis=1)
         self._refuse_unmatchable(batches[0]._replace(detectors=detectors), missing[:, 0] & missing[:, 1])
         edges = np.stack([b.edges for b in batches], axis=1)
@@ -163,7 +162,8 @@ class PerShotMatcher:
         values = unpack(answers, self.n_observables).astype(np.int64)
         lightest = np.full(len(detectors), np.inf)
         for observable in range(self.n_observables):
-            other = self._match_class(detectors, weights, observable, 1 - values[:, observable], threads)
+            wrong = [1 - values[:, observable]]
+            (other,) = self._match_classes(detectors, weights, observable, wrong, threads)
             found = other.status != UNMATCHABLE
             lightest[found] = np.minimum(lightest[found], other.totals[found])
         return Confident(answers, np.maximum(lightest - best.totals, 0.0))
@@ -178,45 +178,52 @@ class PerShotMatcher:
                 error.what, where="confidence", hint="decode without a confidence"
             ) from None
 
-    def _match_class(
-        self, detectors: U8, weights: Weights, observable: int, values: I64, threads: int | None
-    ) -> Batch:
-        """Cheapest corrections that give an observable these values, [shots] of 0 and 1."""
+    def _match_classes(
+        self, detectors: U8, weights: Weights, observable: int, values: Sequence[I64], threads: int | None
+    ) -> list[Batch]:
+        """Cheapest corrections that give an observable these values, each [shots] of 0 and 1."""
         engine, gauge = self._class_engine(observable)
         n = self.n_detectors
-        with_observable = np.zeros((len(detectors), width(n + 1)), dtype=np.uint8)
-        with_observable[:, : detectors.shape[1]] = detectors
         # A correction flips the observable: what it flips in this gauge, plus the defects in `gauge`, mod 2.
-        parity = (np.bitwise_count(detectors & gauge).sum(axis=1, dtype=np.int64) & 1) ^ values
-        with_observable[:, -1] |= (parity << (n % 8)).astype(np.uint8)
-        return self._match(engine, with_observable, weights, threads, edges=True)
+        defects = np.bitwise_count(detectors & gauge).sum(axis=1, dtype=np.int64) & 1
+        seen = []
+        for value in values:
+            with_observable = np.zeros((len(detectors), width(n + 1)), dtype=np.uint8)
+            with_observable[:, : detectors.shape[1]] = detectors
+            with_observable[:, -1] |= ((defects ^ value) << (n % 8)).astype(np.uint8)
+            seen.append(with_observable)
+        return self._match(engine, seen, weights, threads, edges=True)
 
     def _solve(self, detectors: U8, weights: Weights, threads: int | None, *, edges: bool) -> Batch:
         detectors = checked(detectors, self.n_detectors, what="detectors")
-        batch = self._match(self._engine, detectors, weights, threads, edges=edges)
+        (batch,) = self._match(self._engine, [detectors], weights, threads, edges=edges)
         self._refuse_unmatchable(batch, batch.status == UNMATCHABLE)
         return batch
 
     def _match(
-        self, engine: Engine, detectors: U8, weights: Weights, threads: int | None, *, edges: bool
-    ) -> Batch:
-        """Run a batch; an unusable weight raises, shots without a matching stay marked in `status`."""
-        shots = len(detectors)
+        self, engine: Engine, seen: Sequence[U8], weights: Weights, threads: int | None, *, edges: bool
+    ) -> list[Batch]:
+        """Run batches with the same weights; an unusable one raises, shots without a matching stay marked in `status`. seen: their
+        packed detectors."""
+        shots = len(seen[0])
         weights = self._checked_weights(weights, shots)
         single = weights.dtype == np.float32
         # All inputs go in read-only, so that writable and read-only arrays need only one compiled kernel.
-        batch = Batch(
-            detectors=read_only(detectors),
-            single=read_only(weights if single else np.empty((0, self.n_edges), dtype=np.float32)),
-            double=read_only(np.empty((0, self.n_edges)) if single else weights),
-            masks=self._masks,
-            observables=np.zeros((shots, self._masks.shape[1]), dtype=np.uint8),
-            edges=np.zeros((shots, width(self.n_edges)) if edges else (1, 0), dtype=np.uint8),
-            totals=np.zeros(shots, dtype=np.float64),
-            status=np.full(shots, SOLVED, dtype=np.uint8),
-        )
-        engine.run(batch, threads)
-        bad = np.flatnonzero(batch.status == BAD_WEIGHT)
+        batches = [
+            Batch(
+                detectors=read_only(detectors),
+                single=read_only(weights if single else np.empty((0, self.n_edges), dtype=np.float32)),
+                double=read_only(np.empty((0, self.n_edges)) if single else weights),
+                masks=self._masks,
+                observables=np.zeros((shots, self._masks.shape[1]), dtype=np.uint8),
+                edges=np.zeros((shots, width(self.n_edges)) if edges else (1, 0), dtype=np.uint8),
+                totals=np.zeros(shots, dtype=np.float64),
+                status=np.full(shots, SOLVED, dtype=np.uint8),
+            )
+            for detectors in seen
+        ]
+        engine.run(batches, threads)
+        bad = np.flatnonzero(batches[0].status == BAD_WEIGHT)
         if len(bad):
             shot = int(bad[0]) % len(weights)
             edge = int(np.flatnonzero(np.isnan(weights[shot]) | (weights[shot] == -np.inf))[0])
@@ -225,7 +232,7 @@ class PerShotMatcher:
                 where="weights",
                 hint="give finite log odds; +inf marks an edge that must not be used",
             )
-        return batch
+        return batches
 
     def _class_engine(self, observable: int) -> tuple[Engine, U8]:
         if observable not in self._class_engines:

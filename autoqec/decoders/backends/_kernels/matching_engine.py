@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from autoqec.decoders.backends._kernels.matching_batch import Batch, match_shots
 from autoqec.decoders.backends._kernels.matching_state import I32, Arena, make_arena, make_graph
 from autoqec.decoders.backends._kernels.pieces import in_pieces
@@ -20,14 +22,14 @@ class Engine:
         # list.append and list.pop are atomic: no lock needed.
         self._arenas: list[tuple[int, Arena]] = []
 
-    def run(self, batch: Batch, threads: int | None) -> None:
-        """Fill in the answers of `batch`."""
-        in_pieces(
-            lambda lo, hi: self._match(batch, lo, hi),
-            len(batch.detectors),
-            threads,
-            worth_a_thread=WORTH_A_THREAD,
-        )
+    def run(self, batches: Sequence[Batch], threads: int | None) -> None:
+        """Fill in the answers of batches of the same size; a thread takes the same shots of all of them."""
+
+        def match(lo: int, hi: int) -> None:
+            for batch in batches:
+                self._match(batch, lo, hi)
+
+        in_pieces(match, len(batches[0].detectors), threads, worth_a_thread=WORTH_A_THREAD)
 
     def _match(self, batch: Batch, lo: int, hi: int) -> None:
         try:

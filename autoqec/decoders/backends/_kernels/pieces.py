@@ -6,8 +6,10 @@ run batches at the same time; numba's own threading layers would not allow that 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeVar
@@ -23,7 +25,7 @@ Result = TypeVar("Result")
 def in_pieces(
     work: Callable[[int, int], Result], shots: int, threads: int | None, *, worth_a_thread: int
 ) -> list[Result]:
-    """[work(start, stop), ...] over pieces of `shots`; `threads=None` takes one per available core."""
+    """[work(start, stop), ...] over pieces of `shots`; `threads=None` takes one per available core. `work` must not call this again."""
     if threads is not None and threads < 1:
         raise InputError(
             f"threads is {threads}", where="threads", hint="give 1 or more, or None for all cores"
@@ -36,8 +38,13 @@ def in_pieces(
     # Several pieces per thread, because shots differ in what they cost.
     pieces = min(4 * threads, shots // worth_a_thread)
     bounds = [shots * i // pieces for i in range(pieces + 1)]
-    with ThreadPoolExecutor(threads) as pool:
-        return list(pool.map(work, bounds[:-1], bounds[1:]))
+    return list(_pool(threads, os.getpid()).map(work, bounds[:-1], bounds[1:]))
+
+
+@lru_cache(maxsize=4)
+def _pool(threads: int, _process: int) -> ThreadPoolExecutor:
+    """Threads that stay: starting sixteen takes as long as matching a hundred shots on them. A forked process has none of its parent's."""
+    return ThreadPoolExecutor(threads)
 
 
 def read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
