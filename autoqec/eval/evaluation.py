@@ -171,7 +171,8 @@ class Evaluation:
                     f"{key}/{REAL}",
                     low,
                     high,
-                    metered=p == self.reference_p,
+                    metered=True,
+                    among_others=p != self.reference_p,
                     confident=low < CONFIDENT_SHOTS or self.bundle.kind == "estimate",
                 )
                 work.append((task, self._adder(p, task.model)))

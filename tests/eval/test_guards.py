@@ -220,7 +220,7 @@ def test_remembered_answers_are_counted_in_full(
 
 
 @pytest.mark.verifier
-def test_all_stages_of_the_reference_count_with_the_shares_of_the_main_test(
+def test_each_stage_is_metered_on_the_shots_that_reach_it(
     verifier_with: Callable[..., VerifierWorker], where: Where, env: Environment
 ) -> None:
     """A small slow stage in front says nothing about the speed of a large one behind it."""
@@ -231,9 +231,10 @@ def test_all_stages_of_the_reference_count_with_the_shares_of_the_main_test(
     first, later = stage_flops(module, problem)
     share = scored.answered[1] / SHOTS
     assert 0 < share < 0.5
-    spent = metering.Metered(*scored.metered)
-    assert spent.shots == SHOTS
-    assert spent.reference_flops == pytest.approx(first + share * later, rel=1e-6)
+    spent = [metering.Metered(*stage) for stage in scored.metered]
+    assert [stage.shots for stage in spent] == [SHOTS, scored.answered[1]]
+    assert [stage.reference_flops for stage in spent] == [first, later]
+    assert all(0 < stage.plain_shots <= stage.shots for stage in spent)
 
 
 def test_chunks_of_other_shares_add_up_to_a_mean() -> None:
@@ -241,8 +242,7 @@ def test_chunks_of_other_shares_add_up_to_a_mean() -> None:
         metering.Metered(1000, 1.0, 100, 0.1, 100, 0.1, 1000, 8.0, 8.0),
         metering.Metered(1000, 1.0, 100, 0.1, 300, 0.9, 5000, 9.0, 7.0),
     ]
-    total = metering.summed([tuple(chunk) for chunk in chunks])
-    assert total is not None
+    (total,) = metering.summed([(tuple(chunk),) for chunk in chunks])
     assert total.reference_flops == 4000
     assert (total.plain_s, total.build_s, total.reference_build_s) == (1.0, 9.0, 7.0)
 
@@ -252,7 +252,7 @@ def spent(cpu_s: float, *, build_s: float = 8.0) -> Any:
     tally = Tally()
     figures = metering.Metered(1000, cpu_s, 1000, 0.1, 100, 0.1, 1000, build_s, 8.0)
     bits = np.zeros(125, np.uint8)
-    tally.add(P, "0/real", Scored(0, 1000, bits, 0.0, metered=tuple(figures)))
+    tally.add(P, "0/real", Scored(0, 1000, bits, 0.0, metered=(tuple(figures),)))
     return metered_verification(
         tally,
         env=SimpleNamespace(spec=SimpleNamespace(constraints=SimpleNamespace(over_budget=lambda *_: []))),
