@@ -16,12 +16,14 @@ from autoqec.envs.problem import U8
 from autoqec.envs.sampling import Shots
 from autoqec.eval.bundles import read_rows, sample_chunk
 from autoqec.eval.metering import Figures
-from autoqec.eval.verifier_worker import VerifierWorker
+from autoqec.eval.verifier_worker import SLICE, VerifierWorker
 
 F32 = npt.NDArray[np.float32]
 
 PIECE = 500
 """Shots between two looks at the clock."""
+QUESTIONS = 2 * SLICE
+"""Shots of an estimate, or of the main test once more, that are asked at a time: so few that no order of them can be learned."""
 
 
 @dataclass(frozen=True)

@@ -139,7 +139,7 @@ def metered_verification(tally: Tally, **facts: Any) -> Any:
         subject=subject,
         bundle=SimpleNamespace(name="b"),
         secret=SimpleNamespace(seed=lambda *_: 77),
-        **facts,
+        **{"estimated": None, **facts},
     )
 
 
