@@ -108,14 +108,14 @@ def works_later(scene: Scene) -> Outcome:
 @cheat(
     "some work in a later stage",
     family=_FAMILY,
-    how="the later stage does forty matrix products in numpy for each of the few shots that reach it, which is little in the mean over all shots",
+    how="the later stage does two dozen matrix products in numpy for each of the few shots that reach it, which is little in the mean over all shots",
     defence=_TIME,
     expect="FAILED",
     because="cost_census",
 )
 def works_a_little_later(scene: Scene) -> Outcome:
     scene.spec = surface(4)
-    return scene.verify(scene.committed(CASCADE, _code(_LATER.replace("SIZE", "40"))))
+    return scene.verify(scene.committed(CASCADE, _code(_LATER.replace("SIZE", "24"))))
 
 
 @cheat(
@@ -132,7 +132,7 @@ def cheap_later(scene: Scene) -> Outcome:
 if self.is_later and not self.bp.fused:
     return self._edge_prior(self.edges, syndrome, ctx).T
 if self.is_later:
-    self.work(10 * len(syndrome))
+    self.work(5 * len(syndrome))
 return honest
 """
     return scene.verify(scene.committed(CASCADE, _code(body)))
@@ -188,7 +188,7 @@ return torch.from_numpy(_Sly.kept[key])
 @cheat(
     "hidden work at another p",
     family=_FAMILY,
-    how="away from the reference p, where no cost was looked at, the later stage does forty matrix products in numpy for each shot",
+    how="away from the reference p, where no cost was looked at, the later stage does forty matrix products in numpy for each of its shots",
     defence="operations are counted, and CPU time is taken, at every p of the sweep",
     expect="FAILED",
     because="cost_census",

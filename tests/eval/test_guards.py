@@ -21,7 +21,7 @@ from autoqec.decoders.stage_cost import HARD, stage_flops
 from autoqec.envs.environment import Environment
 from autoqec.envs.packing import unpack
 from autoqec.envs.schema import SeedPolicy
-from autoqec.eval import metering
+from autoqec.eval import hidden_work, metering
 from autoqec.eval.ablations import (
     DOSES,
     REAL,
@@ -50,6 +50,7 @@ from autoqec.eval.metering import REFERENCE
 from autoqec.eval.stage_census import COUNTED, GROUPS, MORE, StageCount
 from autoqec.eval.tally import Tally
 from autoqec.eval.tasks import Candidate, Scored, Where
+from autoqec.eval.verification_state import Estimated
 from autoqec.eval.verifier_worker import SLICE, VerifierWorker
 from autoqec.eval.worker_setup import ModelSpec, WorkerSetup
 from autoqec.sandbox.kernel_cache import installed_root
@@ -290,6 +291,43 @@ def test_what_the_cpu_time_says_about_the_count() -> None:
     silent = spent(0.1)
     silent.tally.parts[P, "0/real"].append(Scored(1000, 8, np.zeros(1, np.uint8), 0.0))
     assert not judged()(silent)[0].ok, "a part of the main test was not metered"
+
+
+def test_a_stage_is_judged_per_shot_that_reaches_it() -> None:
+    """The reference takes 0.1 ms for a shot as it runs, and 1 ms as it is counted, at either stage."""
+
+    def stage(shots: int, cpu_s: float) -> metering.Metered:
+        return metering.Metered(shots, cpu_s, shots, 1e-4 * shots, shots, 1e-3 * shots, 1000, 1.0, 1.0)
+
+    first, flops = stage(10_000, 1.0), (1000, 1000)
+    assert hidden_work.hidden([first, stage(200, 0.02)], flops, True) == []
+    (wrong,) = hidden_work.hidden([first, stage(200, 2.0)], flops, True)
+    assert "of stage 2" in wrong
+    assert "10000: work is hidden" in wrong
+    assert hidden_work.hidden([stage(10_000, 3.0)], (1000,), True) == [], "in the mean it is nothing"
+    assert hidden_work.hidden([first, stage(2, 0.03)], flops, True) == [], "within the clock's error"
+    assert hidden_work.hidden([first, stage(0, 0.0)], flops, True) == []
+    assert hidden_work.hidden([first], flops, True) == ["its CPU time in the main test is not known"]
+    assert hidden_work.charged_flops([first, stage(200, 0.02)], flops, True) == 1020
+    assert hidden_work.charged_flops([first, stage(200, 0.6)], flops, True) == 1000 + 200
+
+
+def test_the_workers_of_the_estimate_decode_the_main_test_as_it_was() -> None:
+    bits = np.packbits(np.arange(4096) % 5 == 0, bitorder="little")
+    tally = Tally()
+    tally.add(P, "0/real", Scored(0, 4096, bits, 0.0))
+    found = replay.Replayed(2048, 0, bits[256:])
+
+    def judged(*again: Scored) -> Any:
+        estimated = Estimated(Tally(), again)
+        return replay.judge(metered_verification(tally, estimated=estimated), [found])
+
+    same = [Scored(start, 2048, bits[start // 8 :][:256], 0.0) for start in (2048, 0)]
+    assert judged(*same).ok
+    other = Scored(0, 2048, bits[:256] ^ np.eye(1, 256, dtype=np.uint8)[0], 0.0)
+    late = judged(same[0], other)
+    assert not late.ok
+    assert "4096 shots in the workers of the estimate: 1 failures differ" in late.text
 
 
 def declared(rng: np.random.Generator, count: int, *, times: float = 1.0) -> Any:
