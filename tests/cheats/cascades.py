@@ -131,11 +131,10 @@ def cheap_later(scene: Scene) -> Outcome:
     body = """
 if self.is_later and not self.bp.fused:
     return self._edge_prior(self.edges, syndrome, ctx).T
-if self.is_later:
-    self.work(5 * len(syndrome))
-return honest
+return super().edge_log_odds(syndrome, ctx)
 """
-    return scene.verify(scene.committed(CASCADE, _code(body)))
+    code = _code(body).replace("        honest = super().edge_log_odds(syndrome, ctx)\n", "")
+    return scene.verify(scene.committed(CASCADE, code))
 
 
 @cheat(
