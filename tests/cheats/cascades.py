@@ -121,8 +121,8 @@ def works_a_little_later(scene: Scene) -> Outcome:
 @cheat(
     "later stage that is cheap when counted",
     family=_FAMILY,
-    how="the path that the census counts gives the prior in the later stage, where too few shots decide otherwise to be seen",
-    defence=_TIME,
+    how="the path that the census counts gives the prior in the later stage",
+    defence="the counted path must decide as the one that runs, and a call may do little more than one syndrome's work",
     expect="FAILED",
     because="cost_census",
 )
