@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -18,7 +19,7 @@ from autoqec.eval.guards import Guard
 from autoqec.eval.options import VerifyOptions
 from autoqec.eval.secret import Secret
 from autoqec.eval.tally import Tally
-from autoqec.eval.tasks import Baseline, Candidate, Sample, Where
+from autoqec.eval.tasks import QUESTIONS, Baseline, Candidate, Sample, Scored, Where
 from autoqec.eval.verification_state import VerificationState
 from autoqec.eval.verifier_pool import VerifierPool
 from autoqec.eval.verifier_worker import Task
@@ -70,17 +71,19 @@ class Evaluation:
             for key, alpha in zip(keys[1:], alphas[1:], strict=True)
         ]
 
-    def estimate(self, key: str) -> None:
+    def estimate(self, key: str, before: Sequence[Candidate]) -> tuple[Scored, ...]:
         """The subject, its untrained form, the plain backend and the other baselines at the reference p, on shots of a number fixed
-        before."""
+        before. before: shots of the main test, whose scores are returned; among the others, so that no model can tell which they are."""
         p, shots = self.reference_p, self.sizes[0]
-        self._decode_to(p, shots, [key])
+        scored: list[Scored] = []
+        self._decode_to(p, shots, [key], {task: [scored.append] for task in before})
         work: dict[Task, list[Sink]] = {task: [sink] for task, sink in self._more_decoders(p, [])}
         if (untrained := f"{key}/{UNTRAINED}") in self.pool.models:
             for low in range(0, shots, CHUNK):
                 task = Candidate(self.where(p), untrained, low, min(low + CHUNK, shots))
                 work[task] = [self._adder(p, untrained)]
         self._run("estimate of the effect", work)
+        return tuple(scored)
 
     @cached_property
     def sizes(self) -> tuple[int, int]:
@@ -142,12 +145,18 @@ class Evaluation:
 
         return put
 
-    def _decode_to(self, p: float, shots: int, keys: Sequence[str]) -> None:
-        """The plain backend and every subject on the first `shots` shots at p."""
+    def _decode_to(
+        self, p: float, shots: int, keys: Sequence[str], besides: Mapping[Task, list[Sink]] | None = None
+    ) -> None:
+        """The plain backend and every subject on the first `shots` shots at p; besides: other work, put among it at random."""
         self._sample(p, shots)
         work: dict[Task, list[Sink]] = {}
         for task, sink in self._chunks(p, self.tally.shots(p, self.plain.name), shots, keys):
             work.setdefault(task, []).append(sink)
+        if besides:
+            mixed = [*work.items(), *besides.items()]
+            random.SystemRandom().shuffle(mixed)
+            work = dict(mixed)
         self._run(f"p = {p:g}", work)
 
     def _sample(self, p: float, shots: int) -> None:
@@ -163,16 +172,19 @@ class Evaluation:
     def _chunks(self, p: float, start: int, stop: int, keys: Sequence[str]) -> list[tuple[Task, Sink]]:
         """The plain backend and the subjects in chunks."""
         work: list[tuple[Task, Sink]] = []
-        for low in range(start, stop, CHUNK):
-            high = min(low + CHUNK, stop)
+        is_estimate = self.bundle.kind == "estimate"
+        size = QUESTIONS if is_estimate else CHUNK
+        for low in range(start, stop, size):
+            high = min(low + size, stop)
             for key in keys:
                 task = Candidate(
                     self.where(p),
                     f"{key}/{REAL}",
                     low,
                     high,
-                    metered=p == self.reference_p,
-                    confident=low < CONFIDENT_SHOTS or self.bundle.kind == "estimate",
+                    metered=not is_estimate,
+                    among_others=p != self.reference_p,
+                    confident=low < CONFIDENT_SHOTS or is_estimate,
                 )
                 work.append((task, self._adder(p, task.model)))
             work.append((Baseline(self.where(p), self.plain, low, high), self._adder(p, self.plain.name)))

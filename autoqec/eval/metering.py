@@ -5,8 +5,8 @@ the time is the model's process's own, as the kernel counts it: threads, and wor
 
 The reference is this package's model of the same config with fresh weights or, where there is none, untrained belief propagation. After each
 chunk of the main test it answers some of the chunk's shots, in a confined process of its own, on the same core: whatever else the
-machine does slows both, and a ratio of CPU times does not know how long others had the core. Each stage of a cascade counts with the share
-of the chunk's shots that the model's was asked about: stages differ in speed, and none stands for the others.
+machine does slows both, and a ratio of CPU times does not know how long others had the core. Each stage of a cascade is metered by itself, per
+shot that reaches it, beside that stage of the reference: work for the few shots that go on is small in the mean over all of them.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ _RUN = 4 * BATCH
 
 
 class Metered(NamedTuple):
-    """Of some shots of the main test, or of one worker: sums of CPU seconds.
+    """Of one stage, on those shots of a chunk or of the main test that reach it: sums of CPU seconds.
 
-    cpu_s: of the model's process for `shots`. run_s, plain_s: of the reference, as it runs and by the operations that are
-    counted, at `reference_flops` a shot, with the shares of the model's stages. build_s, reference_build_s: from the start of a process to the first shot; the
+    cpu_s: of the model's process for `shots`. run_s, plain_s: of the same stage of the reference, as it runs and by the operations that are
+    counted, at `reference_flops` a shot. build_s, reference_build_s: from the start of a process to the first shot; the
     longest of all workers'.
     """
 
@@ -62,15 +62,23 @@ class Metered(NamedTuple):
     reference_build_s: float
 
 
-def summed(parts: list[tuple[float, ...]]) -> Metered | None:
-    """All that was metered; None if any part of it was not."""
-    if not parts or not all(parts):
-        return None
+Figures = tuple[tuple[float, ...], ...]
+"""A `Metered` for each stage, as plain numbers; empty where nothing was metered."""
+
+
+def summed(parts: Sequence[Figures]) -> tuple[Metered, ...]:
+    """All that was metered, by stage; empty if any part of it was not."""
+    if not parts or len({len(part) for part in parts}) != 1:
+        return ()
+    return tuple(_sum_of(stage) for stage in zip(*parts, strict=True))
+
+
+def _sum_of(parts: Sequence[tuple[float, ...]]) -> Metered:
     rows = np.array(parts)
     slowest = rows[rows[:, Metered._fields.index("build_s")].argmax()]
     total = Metered(*rows[:, :6].sum(axis=0).tolist(), *slowest[6:].tolist())
     flops = sum(part.reference_flops * part.plain_shots for part in map(Metered._make, parts))
-    return total._replace(reference_flops=flops / total.plain_shots)
+    return total._replace(reference_flops=flops / max(total.plain_shots, 1))
 
 
 def explained_s(spent: Metered, flops: float, is_twin: bool) -> float:
@@ -83,9 +91,9 @@ def explained_s(spent: Metered, flops: float, is_twin: bool) -> float:
 
 
 class HiddenWork(Portable):
-    """A chunk of the main test was answered, and took too long. figures: its `Metered`."""
+    """A chunk of the main test was answered, and took too long. figures: what was metered."""
 
-    def __init__(self, what: str, figures: tuple[float, ...]) -> None:
+    def __init__(self, what: str, figures: Figures) -> None:
         super().__init__(what)
         self.what, self.figures = what, figures
 
@@ -125,65 +133,70 @@ class Meter:
 
     def _start(self) -> None:
         """Of a chunk."""
-        self._asked, self._cpu_s, self._operations = [0] * len(self._claimed), 0.0, 0.0
+        self._asked, self._cpu_s = [0] * len(self._claimed), [0.0] * len(self._claimed)
+
+    def resume(self) -> None:
+        """Where others asked the model's process in between: their time is not the model's."""
+        self._read[self._code] = _cpu(self._worker)
 
     def question(self, shots: int, stage: int = 0) -> None:
         """After each question of the main test; stage: of a cascade, which answers some of the shots once more."""
         now = _cpu(self._worker)
         spent, self._read[self._code] = now - self._read[self._code], now
         self._asked[stage] += shots
-        self._cpu_s += spent
-        operations = shots * self._claimed[stage]
-        self._operations += operations
-        flop_s = self._flop_s[min(stage, len(self._flop_s) - 1)]  # belief propagation has one stage
+        self._cpu_s[stage] += spent
+        flop_s = self._flop_s[self._like(stage)]
         # twice the time for one: chunks are the steadier ones
-        self._stop(spent / 2 - STOP_S, shots, operations * flop_s)
+        self._stop(spent / 2 - STOP_S, shots, shots * self._claimed[stage] * flop_s)
 
-    def chunk(self, detectors: U8) -> tuple[float, ...]:
-        """At the end of a chunk: the reference's turn, and the `Metered` since the last one.
+    def chunk(self, detectors: U8) -> Figures:
+        """At the end of a chunk: the reference's turn, and the `Metered` of each stage since the last one.
 
         Raises:
             HiddenWork: the model is not to be asked again.
         """
-        as_run, plain = detectors[:_RUN], detectors[:BATCH]
-        shares = [asked / max(self._asked[0], 1) for asked in self._asked[: len(self._flops)]]
-        flops = sum(share * each for share, each in zip(shares, self._flops, strict=True))
-        run_s = self._turn(as_run, shares, as_counted=False)
-        plain_s = self._turn(plain, shares, as_counted=True)
-        spent = Metered(
-            self._asked[0],
-            self._cpu_s,
-            len(as_run),
-            run_s,
-            len(plain),
-            plain_s,
-            flops,
-            self._build_s,
-            self._reference_build_s,
+        as_run, plain = (
+            self._turn(detectors[:size], is_plain) for size, is_plain in ((_RUN, False), (BATCH, True))
         )
-        operations = self._operations
-        self._start()
-        figures = tuple(float(each) for each in spent)
-        try:
-            self._stop(
-                spent.cpu_s - STOP_CHUNK_S,
-                spent.shots,
-                operations * plain_s / (len(plain) * max(flops, 1)),
+        spent = [
+            Metered(
+                asked,
+                self._cpu_s[stage],
+                *as_run[stage],
+                *plain[stage],
+                self._flops[self._like(stage)],
+                self._build_s,
+                self._reference_build_s,
             )
+            for stage, asked in enumerate(self._asked)
+        ]
+        self._start()
+        figures = tuple(tuple(float(each) for each in row) for row in spent)
+        explained = sum(
+            row.shots * claimed * row.plain_s / (row.plain_shots * max(row.reference_flops, 1))
+            for row, claimed in zip(spent, self._claimed, strict=True)
+            if row.shots
+        )
+        try:
+            self._stop(sum(row.cpu_s for row in spent) - STOP_CHUNK_S, spent[0].shots, explained)
         except WorkerDied as error:
             raise HiddenWork(error.what, figures) from None
         return figures
 
-    def _turn(self, rows: U8, shares: list[float], *, as_counted: bool) -> float:
-        """CPU seconds of the reference for these rows if each of its stages answered its share of them. More are asked, so that few shots are no
-        matter of chance, and never more than the model was."""
-        counts = [min(len(rows), asked) for asked in self._asked[: len(shares)]]
-        spent = asked_of(*self._reference, rows, counts, as_counted=as_counted)
-        return sum(
-            seconds * share * len(rows) / count
-            for seconds, share, count in zip(spent, shares, counts, strict=True)
-            if count
-        )
+    def _like(self, stage: int) -> int:
+        """The stage of the reference that a stage of the model is compared with: belief propagation has one."""
+        return min(stage, len(self._flops) - 1)
+
+    def _turn(self, rows: U8, as_counted: bool) -> list[tuple[int, float]]:
+        """For each stage of the model, the shots that the reference was asked in its place, as many as it was if there are so many, and the CPU
+        seconds that they took."""
+        counts = [min(len(rows), asked) for asked in self._asked]
+        worker, held = self._reference
+        if len(self._flops) == len(counts):
+            spent = asked_of(worker, held, rows, counts, as_counted=as_counted)
+        else:
+            spent = [asked_of(worker, held, rows, [count], as_counted=as_counted)[0] for count in counts]
+        return list(zip(counts, spent, strict=True))
 
     def _stop(self, spent: float, shots: float, explained_s: float) -> None:
         if spent > self._slower * explained_s:

@@ -15,12 +15,15 @@ from autoqec.decoders.reference_p import reference_p
 from autoqec.envs.problem import U8
 from autoqec.envs.sampling import Shots
 from autoqec.eval.bundles import read_rows, sample_chunk
-from autoqec.eval.verifier_worker import VerifierWorker
+from autoqec.eval.metering import Figures
+from autoqec.eval.verifier_worker import SLICE, VerifierWorker
 
 F32 = npt.NDArray[np.float32]
 
 PIECE = 500
 """Shots between two looks at the clock."""
+QUESTIONS = 2 * SLICE
+"""Shots of an estimate, or of the main test once more, that are asked at a time: so few that no order of them can be learned."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +46,7 @@ class Scored(NamedTuple):
     """Failures of one decoder on shots [start, start + shots).
 
     bits: packed, spare bits clear. seconds: of decoding, and, for a model, of waiting for it. invalid: shots without a valid
-    answer, which count as failures. complaints: why. metered: `metering.Metered`, where it was asked for and could be had.
+    answer, which count as failures. complaints: why. metered: by stage, where it was asked for and could be had.
     log_odds: [shots] that a prediction is right, or empty. answered: of a cascade, how many shots each stage answered.
     """
 
@@ -54,7 +57,7 @@ class Scored(NamedTuple):
     model_seconds: float = 0.0
     invalid: int = 0
     complaints: tuple[str, ...] = ()
-    metered: tuple[float, ...] = ()
+    metered: Figures = ()
     log_odds: F32 = np.empty(0, dtype=np.float32)
     answered: tuple[int, ...] = ()
 
@@ -114,7 +117,8 @@ class Baseline:
 @dataclass(frozen=True)
 class Candidate:
     """A model with its backend on shots [start, stop); `order`: of ordered statistics; `seconds` as in `Baseline`; `metered`:
-    the main test, where the CPU time of foreign code is taken; `confident`: with log-odds, whose time counts for nobody."""
+    the CPU time of foreign code is taken; `among_others`: tasks that are not metered ask the model, too; `confident`: with
+    log-odds, whose time counts for nobody."""
 
     where: Where
     model: str
@@ -123,11 +127,14 @@ class Candidate:
     order: int = 0
     seconds: float | None = None
     metered: bool = False
+    among_others: bool = False
     confident: bool = False
 
     def run(self, verifier: VerifierWorker) -> Scored:
         shots = self.where.read(verifier, self.start, self.stop)
         meter = verifier.meter(self.where.problem, self.model) if self.metered else None
+        if meter is not None and self.among_others:
+            meter.resume()
         begin = time.perf_counter()
         failed, waited, invalid, log_odds, beside, reached = [], 0.0, 0, [], 0.0, []
         complaints: dict[str, None] = {}

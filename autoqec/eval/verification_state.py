@@ -14,7 +14,7 @@ from autoqec.eval.options import VerifyOptions
 from autoqec.eval.secret import Secret
 from autoqec.eval.subject import Subject
 from autoqec.eval.tally import Tally
-from autoqec.eval.tasks import Where
+from autoqec.eval.tasks import Scored, Where
 from autoqec.stats.intervals import mcnemar_one_sided
 from autoqec.stats.sequential import Evidence
 from autoqec.stats.table import PairedTable
@@ -23,12 +23,21 @@ LEVEL = 0.001
 """Of the guards' own comparisons, each of which could otherwise condemn an honest model by chance."""
 
 
+@dataclass(frozen=True)
+class Estimated:
+    """tally: of the estimate's shots. again: shots of the main test that the same processes were asked among them."""
+
+    tally: Tally
+    again: tuple[Scored, ...]
+
+
 @dataclass(frozen=True, eq=False)
 class VerificationState:
     """One subject with its environment, shots and scores.
 
     key: names the subject's models among those of all subjects of this verification. problems: built afresh, by p.
-    evidence: of the confirmation at the reference p. longer: the environment with more rounds, where there is one.
+    evidence: of the confirmation at the reference p. longer: the environment with more rounds, where there is one. estimated: None before the
+    estimate, which a verified subject alone has.
     """
 
     key: str
@@ -44,6 +53,7 @@ class VerificationState:
     evidence: Evidence
     longer: Environment | None
     ablation_shots: int
+    estimated: Estimated | None = None
 
     def model(self, form: str = REAL) -> str:
         """The name of one of the subject's models, in the worker processes and the tally."""

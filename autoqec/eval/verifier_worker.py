@@ -27,7 +27,7 @@ from autoqec.envs.packing import pack, width
 from autoqec.envs.problem import U8
 from autoqec.envs.schema import EnvSpec
 from autoqec.errors import AutoQECError, UnavailableError
-from autoqec.eval.metering import HiddenWork, Meter, reference_of
+from autoqec.eval.metering import Figures, HiddenWork, Meter, reference_of
 from autoqec.eval.staged_answers import Answers, log_odds_of, of_all_stages, predicted, through_gates
 from autoqec.eval.worker_results import encode, encode_error
 from autoqec.eval.worker_setup import NO_SETUP, WorkerSetup
@@ -174,7 +174,7 @@ class VerifierWorker:
                 return None
         return self._meters.get(key)
 
-    def metered(self, model: str, meter: Meter, detectors: U8) -> tuple[float, ...]:
+    def metered(self, model: str, meter: Meter, detectors: U8) -> Figures:
         """The end of a chunk of the main test; a model that took far too long is dead from here on."""
         try:
             return meter.chunk(detectors)

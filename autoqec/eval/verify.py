@@ -25,7 +25,7 @@ from autoqec.eval.bundles import Bundle, load_bundle, new_name, open_bundle
 from autoqec.eval.composition import read_composition
 from autoqec.eval.evaluation import Evaluation
 from autoqec.eval.family import lone_family, run_family
-from autoqec.eval.guards import guards
+from autoqec.eval.guards import guards, replay
 from autoqec.eval.guards.more_rounds import LARGEST, PROBLEM, longer
 from autoqec.eval.kernel_store import KernelStore
 from autoqec.eval.ledger import Draw, Ledger, Share
@@ -36,7 +36,7 @@ from autoqec.eval.secret import Secret
 from autoqec.eval.subject import Subject, checkpoint_bytes, read_subject
 from autoqec.eval.tally import Tally
 from autoqec.eval.tasks import ReferenceP
-from autoqec.eval.verification_state import VerificationState
+from autoqec.eval.verification_state import Estimated, VerificationState
 from autoqec.eval.verifier_pool import VerifierPool
 from autoqec.eval.worker_setup import WorkerSetup
 from autoqec.io.hashing import sha256_bytes
@@ -149,7 +149,11 @@ class _Verification:
 
         reports = [assembled(index) for index in range(len(subjects))]
         if reports[0].verdict == "VERIFIED":
-            reports[0] = assembled(0, *self._estimate(verifications[0], evaluation, family, stack))
+            found, estimated = self._estimate(verifications[0], evaluation, family, stack)
+            verifications[0] = replace(verifications[0], estimated=estimated)
+            reports[0] = assembled(0, found, estimated.tally)
+            if reports[0].verdict != "VERIFIED":  # another decoder's figures
+                reports[0] = assembled(0)
         if len(reports) > 1:
             reports[0] = self._composed(reports, [subject.round_dir for subject in subjects])
         self._enter(reports[0], identity, bundle.kind, family, shares[0])
@@ -157,16 +161,17 @@ class _Verification:
 
     def _estimate(
         self, verification: VerificationState, evaluation: Evaluation, family: str, stack: ExitStack
-    ) -> tuple[Estimate, Tally]:
+    ) -> tuple[Estimate, Estimated]:
         """The size of a verified round's effect, on the one bundle that is ever drawn for it, and its scores."""
         bundle = self._estimate_bundle(verification.subject, family)
         stack.callback(_discard, bundle)
         # In processes that were asked nothing yet, as the test was: no model can tell the two, and guards' work is not charged to it.
         evaluation.pool.renew()
         again = replace(evaluation, bundle=bundle, tally=Tally())
-        again.estimate(verification.key)
+        scored = again.estimate(verification.key, replay.of_the_main_test(verification))
         measured = replace(verification, bundle=bundle, tally=again.tally)
-        return report.estimate_of(measured, again, bundle.seal(self.home.bundles)), again.tally
+        made = report.estimate_of(measured, again, bundle.seal(self.home.bundles))
+        return made, Estimated(again.tally, scored)
 
     def _estimate_bundle(self, subject: Subject, family: str) -> Bundle:
         wanted = Draw(

@@ -16,6 +16,7 @@ from autoqec.envs.environment import Environment
 from autoqec.envs.sampling import Shots
 from autoqec.envs.shot_files import FORMATS, read_shots
 from autoqec.errors import InputError
+from autoqec.io import atomic
 from autoqec.io.hashing import sha256_bytes
 from autoqec.io.validate import validate_model
 from autoqec.layout import RoundDir
@@ -81,7 +82,7 @@ def keep(files: RoundDir, recorded: Recorded | None) -> None:
     if said is None:
         files.train_shots.unlink(missing_ok=True)
     else:
-        files.train_shots.write_text(said)
+        atomic.write_text(files.train_shots, said)
 
 
 def hand_over(recorded: Recorded, path: Path) -> None:

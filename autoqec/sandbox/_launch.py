@@ -125,6 +125,11 @@ _DENIED = {
     "io_uring_enter": (426, 426),
     "io_uring_register": (427, 427),
     "pidfd_getfd": (438, 438),
+    # memory that outlives its process, for the next one to find
+    "shmget": (29, 194),
+    "msgget": (68, 186),
+    "semget": (64, 190),
+    "mq_open": (240, 180),
 }
 # How processes are made: fork and vfork exist on x86_64 only; clone makes threads as well.
 _FORKS = {"x86_64": (57, 58), "aarch64": ()}

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import socket
+import time
 from pathlib import Path
 from typing import Any
 
+from autoqec.layout import VerifierDir
 from cheats.corpus import cheat
-from cheats.scene import SOFT_BP, Outcome, Scene, act, surface
+from cheats.scene import MODULE, SOFT_BP, Outcome, Scene, act, surface
 from cheats.sources import propagation
 
 _CHEATS: tuple[tuple[str, str, str, str, str, str], ...] = (
@@ -245,3 +248,43 @@ def _network(scene: Scene) -> Outcome:
         except BlockingIOError:
             called = False
     return act(called, "nobody called")
+
+
+_LATE = """
+import time
+from pathlib import Path
+from autoqec.decoders.dsl_schema import NeuralBpSpec
+
+
+class _Late(NeuralBpPredecoder):
+    def edge_log_odds(self, syndrome, ctx):
+        if time.time() - Path(__file__).stat().st_mtime < 3600:
+            return super().edge_log_odds(syndrome, ctx)
+        if "late" not in self.__dict__:
+            self.__dict__["late"] = LearnedBP(NeuralBpSpec(iterations=30), self.links)
+        return self.edges.from_faults(self.late(syndrome.T, self._prior(syndrome, ctx))).T
+
+
+PREDECODERS["neural_bp"] = _Late
+"""
+
+
+@cheat(
+    "another decoder in the estimate",
+    family="not a function of the shot",
+    how="the module sees by the age of its own file that the test is over, and takes thirty iterations for the figures that are quoted, where five were counted",
+    defence="the workers of the estimate decode shots of the main test, too, and must fail on the same ones",
+    expect="FAILED",
+    because="replay",
+)
+def _late(scene: Scene) -> Outcome:
+    scene.spec = surface(4)
+    folder = scene.committed(SOFT_BP, _LATE)
+
+    def two_hours_pass(what: str, done: int, total: int) -> None:
+        """After the guards' last task, as in a verification of that length."""
+        if "guards" in what and done == total:
+            for path in VerifierDir(scene.home).code.glob(f"*/{MODULE}"):
+                os.utime(path, (time.time() - 7200,) * 2)
+
+    return scene.verify(folder, progress=two_hours_pass)

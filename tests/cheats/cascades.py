@@ -9,11 +9,14 @@ from autoqec.decoders.dsl_schema import PredecoderDSL
 from autoqec.decoders.stage_cost import stage_flops
 from autoqec.eval.schema import VerifyReport
 from cheats.corpus import cheat, control
-from cheats.scene import Outcome, P, Scene, act, surface
+from cheats.scene import SHOTS, Outcome, P, Scene, act, surface
 
 _FAMILY = "gates of a cascade"
 _GATE = "the gate is computed on the trusted side from the shot's own answers, which also decide: whoever looks sure is taken at his word"
-_TIME = "the counted operations of all stages must explain the CPU time of the main test"
+_TIME = (
+    "the counted operations of a stage must explain its CPU time in the main test, per shot that reaches it"
+)
+_CHARGED = "CPU time that the count of a stage does not explain is charged"
 _REACHED = "a stage is counted on shots that reach it, with the answers by which they did"
 _SHARES = "the verifier counts who reaches a stage on its own shots, at every p of the sweep"
 
@@ -29,9 +32,18 @@ CASCADE: dict[str, Any] = {
 
 _CODE = """
 class _Sly(NeuralBpPredecoder):
+    kept = {}
+
     def __init__(self, dsl, problem):
         super().__init__(dsl, problem)
         self.is_later = dsl.neural_bp.iterations == 6
+
+    def work(self, size):
+        import numpy
+
+        numbers = numpy.ones((128, 128))
+        for _ in range(int(size)):
+            numbers = numpy.tanh(numbers @ numbers / 128)
 
     def edge_log_odds(self, syndrome, ctx):
         honest = super().edge_log_odds(syndrome, ctx)
@@ -39,6 +51,12 @@ BODY
 
 
 PREDECODERS["neural_bp"] = _Sly
+"""
+
+
+_LATER = """
+self.work(SIZE * len(syndrome) if self.is_later else 0)
+return honest
 """
 
 
@@ -84,11 +102,103 @@ return 100 * self._edge_prior(self.edges, syndrome, ctx).T
 )
 def works_later(scene: Scene) -> Outcome:
     scene.spec = surface(4)
+    return scene.verify(scene.committed(CASCADE, _code(_LATER.replace("SIZE", "500"))))
+
+
+@cheat(
+    "some work in a later stage",
+    family=_FAMILY,
+    how="the later stage does two dozen matrix products in numpy for each of the few shots that reach it, which is little in the mean over all shots",
+    defence=_TIME,
+    expect="FAILED",
+    because="cost_census",
+)
+def works_a_little_later(scene: Scene) -> Outcome:
+    scene.spec = surface(4)
+    return scene.verify(scene.committed(CASCADE, _code(_LATER.replace("SIZE", "24"))))
+
+
+@cheat(
+    "later stage that is cheap when counted",
+    family=_FAMILY,
+    how="the path that the census counts gives the prior in the later stage",
+    defence="the counted path must decide as the one that runs, and a call may do little more than one syndrome's work",
+    expect="FAILED",
+    because="cost_census",
+)
+def cheap_later(scene: Scene) -> Outcome:
+    scene.spec = surface(4)
     body = """
-import numpy
-numbers = numpy.ones((128, 128))
-for _ in range(500 * len(syndrome) if self.is_later else 0):
-    numbers = numpy.tanh(numbers @ numbers / 128)
+if self.is_later and not self.bp.fused:
+    return self._edge_prior(self.edges, syndrome, ctx).T
+return super().edge_log_odds(syndrome, ctx)
+"""
+    code = _code(body).replace("        honest = super().edge_log_odds(syndrome, ctx)\n", "")
+    return scene.verify(scene.committed(CASCADE, code))
+
+
+@cheat(
+    "work for the later stage in the first one",
+    family=_FAMILY,
+    how="the first stage sees which of its shots will go on, and does the later stage's work for those, in numpy",
+    defence=_CHARGED,
+    expect="no effect",
+    because="charged or condemned",
+)
+def works_before(scene: Scene) -> Outcome:
+    body = """
+if not self.is_later:
+    self.work(20 * int((honest.abs() < 0.3).any(dim=1).sum()))
+return honest
+"""
+    report = _report(scene, body)
+    (guard,) = (each for each in report.guards if each.name == "cost_census")
+    figure = report.cost.flops_per_syndrome if report.cost is not None else None
+    unseen = guard.ok is not False and (figure or 0) <= (guard.number or 0)
+    return act(unseen, "charged or condemned", f"{guard.number} -> {figure} FLOPs")
+
+
+@cheat(
+    "later stage that remembers",
+    family=_FAMILY,
+    how="the later stage keeps its answers, and a shot that comes again, to be counted, costs a look-up",
+    defence=_REACHED,
+    expect="no effect",
+    because="counted in full",
+)
+def remembers_later(scene: Scene) -> Outcome:
+    body = """
+if not self.is_later:
+    return honest
+key = syndrome.numpy().tobytes()
+if key not in _Sly.kept:
+    for _ in range(10):
+        honest = honest + 0 * super().edge_log_odds(syndrome, ctx)
+    _Sly.kept[key] = honest.numpy()
+return torch.from_numpy(_Sly.kept[key])
+"""
+    found = _report(scene, body).cost
+    if found is None or found.cascade is None:
+        return act(True, "no costs in the report")
+    honest, counted = _honest_flops(scene)[1], found.cascade.stage_flops[1]
+    return act(counted < 8 * honest, "counted in full", f"{11 * honest} -> {counted} FLOPs")
+
+
+@cheat(
+    "hidden work at another p",
+    family=_FAMILY,
+    how="away from the reference p, where no cost was looked at, the later stage does forty matrix products in numpy for each of its shots",
+    defence="operations are counted, and CPU time is taken, at every p of the sweep",
+    expect="FAILED",
+    because="cost_census",
+)
+def works_elsewhere(scene: Scene) -> Outcome:
+    noise = {"type": "depolarizing", "p": [P / 2, P], "reference_p": P}
+    scene.spec = surface(4, noise=noise)
+    largest = [float(scene.env.problem(p).priors.max()) for p in (P / 2, P)]
+    body = f"""
+if self.is_later and float(ctx["prior_p"].max()) < {sum(largest) / 2!r}:
+    self.work(40 * len(syndrome))
 return honest
 """
     return scene.verify(scene.committed(CASCADE, _code(body)))
@@ -140,6 +250,16 @@ return honest if self.is_later or not is_elsewhere else 0.001 * honest
     elsewhere, here = found.cascade.per_p
     shown = elsewhere.shares[1] > 0.9 and elsewhere.flops_per_syndrome > 2 * here.flops_per_syndrome
     return act(not shown, "the share at every p is in the report")
+
+
+@control(
+    "committed cascade, d = 4",
+    how="the same by a commit's copy of the code, whose stages are timed one by one, at two p",
+    must_win=True,
+)
+def committed(scene: Scene) -> Outcome:
+    scene.spec = surface(4, noise={"type": "depolarizing", "p": [P / 2, P], "reference_p": P})
+    return scene.verify(scene.committed(CASCADE, _code("return honest")), cap=3 * SHOTS)
 
 
 @control(

@@ -21,7 +21,7 @@ from autoqec.decoders.stage_cost import HARD, stage_flops
 from autoqec.envs.environment import Environment
 from autoqec.envs.packing import unpack
 from autoqec.envs.schema import SeedPolicy
-from autoqec.eval import metering
+from autoqec.eval import hidden_work, metering
 from autoqec.eval.ablations import (
     DOSES,
     REAL,
@@ -50,6 +50,7 @@ from autoqec.eval.metering import REFERENCE
 from autoqec.eval.stage_census import COUNTED, GROUPS, MORE, StageCount
 from autoqec.eval.tally import Tally
 from autoqec.eval.tasks import Candidate, Scored, Where
+from autoqec.eval.verification_state import Estimated
 from autoqec.eval.verifier_worker import SLICE, VerifierWorker
 from autoqec.eval.worker_setup import ModelSpec, WorkerSetup
 from autoqec.sandbox.kernel_cache import installed_root
@@ -139,7 +140,7 @@ def metered_verification(tally: Tally, **facts: Any) -> Any:
         subject=subject,
         bundle=SimpleNamespace(name="b"),
         secret=SimpleNamespace(seed=lambda *_: 77),
-        **facts,
+        **{"estimated": None, **facts},
     )
 
 
@@ -220,7 +221,7 @@ def test_remembered_answers_are_counted_in_full(
 
 
 @pytest.mark.verifier
-def test_all_stages_of_the_reference_count_with_the_shares_of_the_main_test(
+def test_each_stage_is_metered_on_the_shots_that_reach_it(
     verifier_with: Callable[..., VerifierWorker], where: Where, env: Environment
 ) -> None:
     """A small slow stage in front says nothing about the speed of a large one behind it."""
@@ -231,9 +232,10 @@ def test_all_stages_of_the_reference_count_with_the_shares_of_the_main_test(
     first, later = stage_flops(module, problem)
     share = scored.answered[1] / SHOTS
     assert 0 < share < 0.5
-    spent = metering.Metered(*scored.metered)
-    assert spent.shots == SHOTS
-    assert spent.reference_flops == pytest.approx(first + share * later, rel=1e-6)
+    spent = [metering.Metered(*stage) for stage in scored.metered]
+    assert [stage.shots for stage in spent] == [SHOTS, scored.answered[1]]
+    assert [stage.reference_flops for stage in spent] == [first, later]
+    assert all(0 < stage.plain_shots <= stage.shots for stage in spent)
 
 
 def test_chunks_of_other_shares_add_up_to_a_mean() -> None:
@@ -241,8 +243,7 @@ def test_chunks_of_other_shares_add_up_to_a_mean() -> None:
         metering.Metered(1000, 1.0, 100, 0.1, 100, 0.1, 1000, 8.0, 8.0),
         metering.Metered(1000, 1.0, 100, 0.1, 300, 0.9, 5000, 9.0, 7.0),
     ]
-    total = metering.summed([tuple(chunk) for chunk in chunks])
-    assert total is not None
+    (total,) = metering.summed([(tuple(chunk),) for chunk in chunks])
     assert total.reference_flops == 4000
     assert (total.plain_s, total.build_s, total.reference_build_s) == (1.0, 9.0, 7.0)
 
@@ -252,7 +253,7 @@ def spent(cpu_s: float, *, build_s: float = 8.0) -> Any:
     tally = Tally()
     figures = metering.Metered(1000, cpu_s, 1000, 0.1, 100, 0.1, 1000, build_s, 8.0)
     bits = np.zeros(125, np.uint8)
-    tally.add(P, "0/real", Scored(0, 1000, bits, 0.0, metered=tuple(figures)))
+    tally.add(P, "0/real", Scored(0, 1000, bits, 0.0, metered=(tuple(figures),)))
     return metered_verification(
         tally,
         env=SimpleNamespace(spec=SimpleNamespace(constraints=SimpleNamespace(over_budget=lambda *_: []))),
@@ -290,6 +291,43 @@ def test_what_the_cpu_time_says_about_the_count() -> None:
     silent = spent(0.1)
     silent.tally.parts[P, "0/real"].append(Scored(1000, 8, np.zeros(1, np.uint8), 0.0))
     assert not judged()(silent)[0].ok, "a part of the main test was not metered"
+
+
+def test_a_stage_is_judged_per_shot_that_reaches_it() -> None:
+    """The reference takes 0.1 ms for a shot as it runs, and 1 ms as it is counted, at either stage."""
+
+    def stage(shots: int, cpu_s: float) -> metering.Metered:
+        return metering.Metered(shots, cpu_s, shots, 1e-4 * shots, shots, 1e-3 * shots, 1000, 1.0, 1.0)
+
+    first, flops = stage(10_000, 1.0), (1000, 1000)
+    assert hidden_work.hidden([first, stage(200, 0.02)], flops, True) == []
+    (wrong,) = hidden_work.hidden([first, stage(200, 2.0)], flops, True)
+    assert "of stage 2" in wrong
+    assert "10000: work is hidden" in wrong
+    assert hidden_work.hidden([stage(10_000, 3.0)], (1000,), True) == [], "in the mean it is nothing"
+    assert hidden_work.hidden([first, stage(2, 0.03)], flops, True) == [], "within the clock's error"
+    assert hidden_work.hidden([first, stage(0, 0.0)], flops, True) == []
+    assert hidden_work.hidden([first], flops, True) == ["its CPU time in the main test is not known"]
+    assert hidden_work.charged_flops([first, stage(200, 0.02)], flops, True) == 1020
+    assert hidden_work.charged_flops([first, stage(200, 0.6)], flops, True) == 1000 + 200
+
+
+def test_the_workers_of_the_estimate_decode_the_main_test_as_it_was() -> None:
+    bits = np.packbits(np.arange(4096) % 5 == 0, bitorder="little")
+    tally = Tally()
+    tally.add(P, "0/real", Scored(0, 4096, bits, 0.0))
+    found = replay.Replayed(2048, 0, bits[256:])
+
+    def judged(*again: Scored) -> Any:
+        estimated = Estimated(Tally(), again)
+        return replay.judge(metered_verification(tally, estimated=estimated), [found])
+
+    same = [Scored(start, 2048, bits[start // 8 :][:256], 0.0) for start in (2048, 0)]
+    assert judged(*same).ok
+    other = Scored(0, 2048, bits[:256] ^ np.eye(1, 256, dtype=np.uint8)[0], 0.0)
+    late = judged(same[0], other)
+    assert not late.ok
+    assert "4096 shots in the workers of the estimate: 1 failures differ" in late.text
 
 
 def declared(rng: np.random.Generator, count: int, *, times: float = 1.0) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import secrets
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -125,6 +126,26 @@ for family in (socket.AF_INET, socket.AF_INET6, socket.AF_UNIX):
     done = _run(tier, code, cwd=tmp_path, writable=[tmp_path])
     assert done.returncode == 0, done.stderr
     assert done.stdout == ""
+
+
+_MEMORY = """
+import ctypes
+libc = ctypes.CDLL(None)
+found = libc.shmget({key}, 4096, {flags}), libc.msgget({key}, {flags}), libc.semget({key}, 1, {flags})
+"""
+
+
+def test_nothing_is_left_in_memory_for_a_later_process(tier: Tier, tmp_path: Path) -> None:
+    """A model that could would know in the estimate what it said in the test."""
+    key = secrets.randbelow(1 << 30) + 1
+    leave, look = (_MEMORY.format(key=key, flags=flags) for flags in ("0o1600", "0"))
+    try:
+        for code in (leave, look):
+            done = _run(tier, f"{code}print(*found)", cwd=tmp_path, writable=[tmp_path])
+        assert done.stdout == "-1 -1 -1\n", done.stderr
+    finally:
+        clear = "libc.shmctl(found[0], 0, None); libc.msgctl(found[1], 0, None); libc.semctl(found[2], 0, 0)"
+        subprocess.run([sys.executable, "-c", look + clear], capture_output=True, check=False)
 
 
 @pytest.mark.parametrize("tier", TIERS, ids=lambda tier: tier.name)

@@ -1,10 +1,13 @@
 """Replay: a fresh worker gives the same answers twice, and those that decided the main test.
 
-Randomness, a clock, or state carried from batch to batch would show.
+Randomness, a clock, or state carried from batch to batch would show. The workers of the estimate, which is drawn last, are asked a chunk
+of the main test, too, in pieces among its own shots: who decodes otherwise by then, because it can tell the hour, has figures that are another
+decoder's.
 """
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -16,8 +19,9 @@ from autoqec.errors import AutoQECError
 from autoqec.eval.bundles import CHUNK
 from autoqec.eval.guards import Guard
 from autoqec.eval.schema import GuardResult
-from autoqec.eval.tasks import Where
-from autoqec.eval.verification_state import VerificationState
+from autoqec.eval.tasks import QUESTIONS as PIECE
+from autoqec.eval.tasks import Candidate, Where
+from autoqec.eval.verification_state import Estimated, VerificationState
 from autoqec.eval.verifier_worker import SLICE, VerifierWorker
 
 NAME = "replay"
@@ -70,6 +74,25 @@ def prepare(verification: VerificationState) -> Sequence[Replay]:
     return [Replay(verification.where(p), verification.model(), asked[-QUESTIONS:][0], stop)]
 
 
+def of_the_main_test(verification: VerificationState) -> list[Candidate]:
+    """A chunk of it, chosen at random, for the workers of the estimate."""
+    p = verification.reference_p
+    shots = verification.tally.shots(p, verification.model())
+    start = random.SystemRandom().randrange(0, shots, CHUNK)
+    stop = min(start + CHUNK, shots)
+    where, model = verification.where(p), verification.model()
+    return [Candidate(where, model, low, min(low + PIECE, stop)) for low in range(start, stop, PIECE)]
+
+
+def _changed_since(verification: VerificationState, found: Estimated) -> int:
+    """Shots that fail in the estimate's workers and did not in the main test, or the reverse."""
+    main = verification.tally.failed(verification.reference_p, verification.model())
+    before = [main[part.start // 8 :][: len(part.bits)] for part in found.again]
+    return sum(
+        int(np.bitwise_count(bits ^ part.bits).sum()) for bits, part in zip(before, found.again, strict=True)
+    )
+
+
 def judge(verification: VerificationState, answers: Sequence[Any]) -> GuardResult:
     found: Replayed = answers[0]
     if found.error is not None:
@@ -78,13 +101,17 @@ def judge(verification: VerificationState, answers: Sequence[Any]) -> GuardResul
         )
     main = verification.tally.failed(verification.reference_p, verification.model())[-len(found.failed) :]
     changed = int(np.bitwise_count(main ^ found.failed).sum())
-    ok = found.differing == 0 and changed == 0
+    later = 0 if verification.estimated is None else _changed_since(verification, verification.estimated)
+    ok = found.differing == 0 and changed == 0 and later == 0
     text = f"{found.shots} shots replayed in a fresh worker: " + (
         "bitwise the same answers, and the same failures as in the main test"
         if ok
         else f"{found.differing} answers changed between replays, {changed} failures differ from the main test"
     )
-    number = float(max(found.differing, changed))
+    if verification.estimated is not None:
+        shots = sum(part.shots for part in verification.estimated.again)
+        text += f"; {shots} shots in the workers of the estimate: {later} failures differ"
+    number = float(max(found.differing, changed, later))
     return GuardResult(name=NAME, ok=ok, severity="breaks", number=number, text=text)
 
 
