@@ -1,8 +1,9 @@
 """Stacking: two rounds as the stages of one cascade. The cheaper one answers most shots, the better one those that it leaves open.
 
-The first stage is the cheaper round as it is, started from its checkpoint and not trained again. A `hybrid` behind it gives its network alone,
-which sees the first stage's log-odds; other rounds come as they are. Where the two branches can be merged the round has both for parents;
-else it continues the cheaper one.
+The second stage is the better round as it is, with its weights and not trained again: it took longer to train. The first trains as its round did,
+from what fits of the same checkpoint: the propagation of a `hybrid` is a good start. A `gnn` in second place is another network than by itself,
+one that corrects what the first stage says; there the first keeps its weights and the second trains. Where the two branches can be merged the
+round has both for parents; else it continues the cheaper one.
 """
 
 from __future__ import annotations
@@ -47,21 +48,21 @@ def stacked(first: Round, second: Round, backend: str) -> PredecoderDSL | None:
     one, other = canonical_dict(first.dsl), canonical_dict(second.dsl)
     if one["output_mode"] != other["output_mode"]:
         return None
-    later = _stage(other)
-    if first.dsl.type == "neural_bp" and second.dsl.type == "hybrid" and backend == "mwpm":
-        later = {"type": "gnn", "gnn": other["gnn"], "head": other["head"]}
+    corrects = second.dsl.type == "gnn"
+    start = (first if corrects else second).row.get("checkpoint_sha256")
     training = {name: value for name, value in other["training"].items() if name != "init_from"}
-    known = first.row.get("checkpoint_sha256")
-    if known is not None:
-        training["init_from"] = known
+    epochs = [first.dsl.training.epochs, second.dsl.training.epochs]
+    if start is not None:
+        training["init_from"] = start
+        epochs[0 if corrects else 1] = 0
     try:
         return PredecoderDSL.model_validate(
             {
                 "type": "cascade",
                 "output_mode": one["output_mode"],
                 "stages": [
-                    {**_stage(one), "epochs": 0 if known is not None else first.dsl.training.epochs},
-                    {**later, "share": SHARES[backend]},
+                    {**_stage(one), "epochs": epochs[0]},
+                    {**_stage(other), "epochs": epochs[1], "share": SHARES[backend]},
                 ],
                 "training": training,
             }

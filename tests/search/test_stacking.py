@@ -68,20 +68,36 @@ def context(env: EnvFacts, *rows: dict[str, Any]) -> RoundContext:
     )
 
 
-def test_the_cheaper_round_comes_first_and_keeps_its_weights(env: EnvFacts) -> None:
+def test_the_cheaper_round_comes_first_and_the_better_one_keeps_its_weights(env: EnvFacts) -> None:
     known = context(env, row(1, SMALL, 0.01, 100_000), row(2, LARGE, 0.02, 900_000))
     (found,) = stacks(rounds_in(Space(env), known), known)
     assert (found.first.number, found.second.number) == (1, 2)
     assert found.fork_from == "exp/1"  # one is of another type: git would not merge them
     first, later = found.dsl.stages
-    assert first.neural_bp.iterations == 4
-    assert (first.epochs, found.dsl.training.init_from) == (0, f"{1:064x}")
-    assert found.dsl.training.epochs == 9
-    # propagation is not repeated: of the hybrid the network alone
-    assert (later.type, later.gnn.layers, later.head, later.share) == ("gnn", 2, "mlp_small", SHARES["mwpm"])
+    assert (first.neural_bp.iterations, first.epochs) == (4, 3)
+    assert (later.epochs, found.dsl.training.init_from) == (0, f"{2:064x}")
+    assert (later.type, later.gnn.layers, later.head) == ("hybrid", 2, "mlp_small")
+    assert later.share == SHARES["mwpm"]
     costs = screen(found.dsl, known)
     assert isinstance(costs, Estimate)
     assert costs.flops_per_syndrome < 900_000
+
+
+def test_a_graph_network_trains_behind_what_it_corrects(env: EnvFacts) -> None:
+    network = {name: value for name, value in LARGE.items() if name != "neural_bp"} | {"type": "gnn"}
+    known = context(env, row(1, SMALL, 0.01, 100_000), row(2, network, 0.02, 900_000))
+    (found,) = stacks(rounds_in(Space(env), known), known)
+    first, later = found.dsl.stages
+    assert (first.epochs, found.dsl.training.init_from) == (0, f"{1:064x}")
+    assert (later.type, later.epochs) == ("gnn", 9)
+
+
+def test_rounds_without_a_known_checkpoint_train_both_stages(env: EnvFacts) -> None:
+    rows = row(1, SMALL, 0.01, 100_000), row(2, LARGE, 0.02, 900_000, checkpoint_sha256=None)
+    known = context(env, *rows)
+    (found,) = stacks(rounds_in(Space(env), known), known)
+    assert [stage.epochs for stage in found.dsl.stages] == [3, 9]
+    assert found.dsl.training.init_from is None
 
 
 def test_branches_that_merge_are_both_parents(env: EnvFacts) -> None:
