@@ -176,9 +176,14 @@ def _print(metrics: Any) -> None:
         least=(7, 1),
     )
     for row in metrics.baselines or ():
+        ratio = (
+            "against none of the predecoder,"
+            if row["ratio"] is None
+            else f"{row['ratio']:.3f} times the predecoder's"
+        )
+        high = "-" if row["ratio_high"] is None else f"{row['ratio_high']:.3f}"
         click.echo(
-            f"{row['plain']}: LER {row['ler_plain']:.4g}, {row['ratio'] or float('nan'):.3f} times the predecoder's on "
-            f"{row['shots']} shots ({row['ratio_low']:.3f} .. {row['ratio_high'] or float('inf'):.3f})"
+            f"{row['plain']}: LER {row['ler_plain']:.4g}, {ratio} on {row['shots']} shots ({row['ratio_low']:.3f} .. {high})"
         )
     if metrics.hard_flip is not None:
         click.echo(
