@@ -8,8 +8,9 @@ that nothing fused or unknown can hide work.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -114,18 +115,32 @@ class reference_path:
     are told, and a property of a class goes before what its objects hold.
     """
 
+    _lock, _users = threading.Lock(), 0
+    _before: ClassVar[dict[type, Any]] = {}
+
     def __enter__(self) -> None:
-        kinds = [kind for kind in _kinds(torch.nn.Module) if kind is torch.nn.Module or "fused" in vars(kind)]
-        self._before = {kind: vars(kind).get("fused", _off) for kind in kinds}
-        for kind in kinds:
-            setattr(kind, "fused", property(_off, _later))  # noqa: B010  (mypy knows no such attribute)
+        with self._lock:
+            reference_path._users += 1
+            if reference_path._users == 1:
+                for kind in filter(_has_kernels, _kinds(torch.nn.Module)):
+                    self._before[kind] = vars(kind).get("fused", _off)
+                    type.__setattr__(kind, "fused", property(_off, _later))
 
     def __exit__(self, *_: object) -> None:
-        for kind, before in self._before.items():
-            if before is _off:
-                delattr(kind, "fused")
-            else:
-                setattr(kind, "fused", before)  # noqa: B010
+        with self._lock:
+            reference_path._users -= 1
+            while self._before and not reference_path._users:
+                kind, before = self._before.popitem()
+                if before is _off:
+                    type.__delattr__(kind, "fused")
+                else:
+                    type.__setattr__(kind, "fused", before)
+
+
+def _has_kernels(kind: type) -> bool:
+    """Whether a class says itself whether its kernels are on; for all others the property of the first one holds."""
+    others = (base for base in kind.__mro__ if base is kind or not issubclass(base, torch.nn.Module))
+    return kind is torch.nn.Module or any("fused" in vars(base) for base in others)
 
 
 def _kinds(kind: type) -> set[type]:

@@ -151,9 +151,10 @@ class Evaluation:
         """The plain backend and every subject on the first `shots` shots at p; besides: other work, put among it at random."""
         self._sample(p, shots)
         work: dict[Task, list[Sink]] = {}
-        for task, sink in self._chunks(p, self.tally.shots(p, self.plain.name), shots, keys):
+        start = self.tally.shots(p, self.plain.name)
+        for task, sink in self._chunks(p, start, shots, keys, in_questions=besides is not None):
             work.setdefault(task, []).append(sink)
-        if besides:
+        if besides is not None:
             mixed = [*work.items(), *besides.items()]
             random.SystemRandom().shuffle(mixed)
             work = dict(mixed)
@@ -169,11 +170,12 @@ class Evaluation:
         ]
         self.bundle.add(p, self.pool.run(tasks, self._counter(f"sampling, p = {p:g}", len(tasks))))
 
-    def _chunks(self, p: float, start: int, stop: int, keys: Sequence[str]) -> list[tuple[Task, Sink]]:
-        """The plain backend and the subjects in chunks."""
+    def _chunks(
+        self, p: float, start: int, stop: int, keys: Sequence[str], *, in_questions: bool = False
+    ) -> list[tuple[Task, Sink]]:
+        """The plain backend and the subjects in chunks; in_questions: in smaller parts, whose CPU time is not taken."""
         work: list[tuple[Task, Sink]] = []
-        is_estimate = self.bundle.kind == "estimate"
-        size = QUESTIONS if is_estimate else CHUNK
+        size = QUESTIONS if in_questions else CHUNK
         for low in range(start, stop, size):
             high = min(low + size, stop)
             for key in keys:
@@ -182,9 +184,9 @@ class Evaluation:
                     f"{key}/{REAL}",
                     low,
                     high,
-                    metered=not is_estimate,
+                    metered=not in_questions,
                     among_others=p != self.reference_p,
-                    confident=low < CONFIDENT_SHOTS or is_estimate,
+                    confident=low < CONFIDENT_SHOTS or self.bundle.kind == "estimate",
                 )
                 work.append((task, self._adder(p, task.model)))
             work.append((Baseline(self.where(p), self.plain, low, high), self._adder(p, self.plain.name)))

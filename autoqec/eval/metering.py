@@ -11,6 +11,7 @@ shot that reaches it, beside that stage of the reference: work for the few shots
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -136,8 +137,9 @@ class Meter:
         self._asked, self._cpu_s = [0] * len(self._claimed), [0.0] * len(self._claimed)
 
     def resume(self) -> None:
-        """Where others asked the model's process in between: their time is not the model's."""
-        self._read[self._code] = _cpu(self._worker)
+        """Where others asked the model's process in between: their time is not the model's. One that is gone says so when it is asked."""
+        with contextlib.suppress(WorkerDied, Refused):
+            self._read[self._code] = _cpu(self._worker)
 
     def question(self, shots: int, stage: int = 0) -> None:
         """After each question of the main test; stage: of a cascade, which answers some of the shots once more."""

@@ -165,7 +165,7 @@ class _Verification:
         """The size of a verified round's effect, on the one bundle that is ever drawn for it, and its scores."""
         bundle = self._estimate_bundle(verification.subject, family)
         stack.callback(_discard, bundle)
-        # In processes that were asked nothing yet, as the test was: no model can tell the two, and guards' work is not charged to it.
+        # In processes that were asked nothing yet, as the test was: a model learns little of which it is, and guards' work is not charged to it.
         evaluation.pool.renew()
         again = replace(evaluation, bundle=bundle, tally=Tally())
         scored = again.estimate(verification.key, replay.of_the_main_test(verification))
