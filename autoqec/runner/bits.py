@@ -64,7 +64,8 @@ class Fetched:
 
     def __init__(self, tensor: Tensor) -> None:
         self._event: torch.cuda.Event | None = None
-        self._host = tensor
+        # Apple's MPS takes work from one thread, this one.
+        self._host = tensor if tensor.device.type == "cuda" else tensor.cpu()
         if tensor.device.type == "cuda":
             self._host = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
             self._host.copy_(tensor.contiguous(), non_blocking=True)
@@ -74,4 +75,4 @@ class Fetched:
     def wait(self) -> np.ndarray:
         if self._event is not None:
             self._event.synchronize()
-        return np.ascontiguousarray(self._host.cpu().numpy())
+        return np.ascontiguousarray(self._host.numpy())

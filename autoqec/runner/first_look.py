@@ -44,10 +44,10 @@ def beliefs_of(module: ProblemPredecoder) -> Beliefs | None:
     first = stages_of(module)[0]
     if not isinstance(first, NeuralBpPredecoder) or first.edges is None:
         return None
-    start = as_it_is(first)
+    start = as_it_is(first).requires_grad_(False)
 
     def beliefs(syndrome: Tensor) -> Tensor:
-        found = NeuralBpPredecoder.edge_log_odds(start, syndrome, {})
+        found = start.propagated_edges(syndrome, {})
         if found is None:
             raise ValueError("the module has no edges")
         return found
@@ -129,7 +129,7 @@ def fitted_look(
     look = FirstLook(beliefs, cuts, drawn.syndrome.device, either_way=either_way)
     estimates = look.estimates(drawn).cpu().numpy()
     look.level = float(np.quantile(estimates[is_hard], _FOUND))
-    return look if (estimates <= look.level).mean() <= _MOST_NEAR else None
+    return look if np.isfinite(look.level) and (estimates <= look.level).mean() <= _MOST_NEAR else None
 
 
 def part_size(device: torch.device) -> int:

@@ -92,7 +92,7 @@ class HardShots:
             draw,
             look,
         )
-        device = _current_device()
+        device = current_device()
         self._ahead = 1 if device is None else _AHEAD
         self._pool = ThreadPoolExecutor(self._ahead, initializer=in_own_stream, initargs=(device,))
         self._drawn: dict[int, Future[PackedShots]] = {}
@@ -155,14 +155,15 @@ class HardShots:
         fresh = self._sampler.sample(size, seed)
         if draw == 0:
             self._like = empty_like(fresh)
-        chances = np.ones(size, dtype=np.float32)
+        chances = np.ones(len(fresh), dtype=np.float32)
         if self._look is not None:
             given = self._look(fresh)
             rows = (self._coins(given, seed) < given).nonzero()[:, 0]
             fresh, chances = fresh.take(rows), given[rows].cpu().numpy()
         shots = packed(fresh.syndrome), packed(fresh.observables)
         weight = self._is_hard(*shots, *(() if self._look is None else (chances,))) / chances
-        kept = np.flatnonzero(weight)
+        # A draw comes p by p, and a slot of the buffer takes its first rows.
+        kept = np.random.default_rng(seed).permutation(np.flatnonzero(weight))
         found = PackedShots(*shots, fresh.which.cpu().numpy(), weight.astype(np.float32))
         return found.take(kept)
 
@@ -171,7 +172,7 @@ class HardShots:
         return torch.rand(like.shape, generator=generator, device=like.device)
 
 
-def _current_device() -> int | None:
+def current_device() -> int | None:
     """Of CUDA, where this process uses it."""
     in_use = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
     return torch.cuda.current_device() if in_use else None

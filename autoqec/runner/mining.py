@@ -37,7 +37,7 @@ class OwnStart:
 
     def __init__(self, module: ProblemPredecoder, pairs: MatchingPairs) -> None:
         self._pairs = pairs
-        self._start = as_it_is(module)
+        self._start = as_it_is(module).requires_grad_(False)
 
     def __call__(self, detectors: U8, observables: U8, chances: F32 | None = None) -> F32:
         """chances: with which a first look handed each shot on; the weights still have to be divided by them."""

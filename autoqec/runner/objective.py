@@ -16,7 +16,7 @@ from autoqec.envs.problem import U8
 from autoqec.runner.bits import Fetched, sent, sent_bits
 from autoqec.runner.data import ShotSource
 from autoqec.runner.gap import Corrections, Pairs
-from autoqec.runner.hard_shots import HardShots, Seeds
+from autoqec.runner.hard_shots import HardShots, Seeds, current_device, in_own_stream
 from autoqec.runner.losses import Loss
 
 _WORTH_A_PART = 512
@@ -81,7 +81,7 @@ class GapObjective:
         self.shots = shots
         self._pairs, self._batch = pairs, batch
         self._parts = min(batch, parts or max(2, min(_MOST_PARTS, batch // _WORTH_A_PART)))
-        self._pool = ThreadPoolExecutor(2)
+        self._pool = ThreadPoolExecutor(2, initializer=in_own_stream, initargs=(current_device(),))
 
     def prepare(self, step: int) -> None:
         self.shots.resume(step)

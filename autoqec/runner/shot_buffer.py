@@ -48,7 +48,8 @@ class ShotBuffer:
     def __init__(self, shots: PackedShots, like: Batch) -> None:
         self._host = joined([shots])  # a copy of its own
         self._bits = like.syndrome.shape[1], like.observables.shape[1]
-        self._priors, self._device = like.priors, like.syndrome.device
+        self._priors, self._joint = like.priors, like.joint_priors
+        self._device = like.syndrome.device
         self._columns = [sent(part, self._device) for part in shots.columns]
 
     def __len__(self) -> int:
@@ -80,6 +81,7 @@ class ShotBuffer:
             faults=None,
             which=which,
             priors=self._priors,
+            joint_priors=self._joint,
             weight=weight,
         )
 

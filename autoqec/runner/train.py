@@ -138,7 +138,7 @@ def train(
             mean = team.average(module, objective.step(module, step))
             norm = torch.nn.utils.clip_grad_norm_(module.parameters(), CLIP)
             # The only place of a step that waits for the device.
-            loss, size = torch.stack([mean, norm.to(mean)]).tolist()
+            loss, size = torch.stack([mean.to(norm), norm]).tolist()
             if not math.isfinite(loss) or not math.isfinite(size):
                 bad += 1
                 if bad > max(3, schedule.nan_rate * schedule.steps):

@@ -16,7 +16,7 @@ from autoqec.envs.packing import unpack
 from autoqec.envs.problem import DecodingProblem
 from autoqec.runner.bits import packed
 from autoqec.runner.data import Batch, FaultSampler
-from autoqec.runner.first_look import EASY_KEPT, FirstLook, fitted_look, look_for
+from autoqec.runner.first_look import EASY_KEPT, FirstLook, beliefs_of, fitted_look, look_for
 from autoqec.runner.gap import MatchingPairs
 from autoqec.runner.hard_shots import HardShots
 from autoqec.runner.mining import SETTLED, OwnStart
@@ -183,3 +183,41 @@ def test_no_look_where_it_cannot_tell_or_does_not_pay() -> None:
     assert fitted_look(module, problem.graph, drawn, at_random) is None
     assert fitted_look(module, problem.graph, drawn, np.zeros(len(drawn), dtype=bool)) is None
     assert look_for(module, pairs, sampler, 5, start.unsettled, either_way=False) is None, "not on a CPU"
+
+
+def test_the_buffer_keeps_the_mix_of_p() -> None:
+    """A draw comes p by p, and every step takes a part of it: that part must be one of all p."""
+    env = load_env("surface_d3_depol")
+    problems = [env.problem(p) for p in (0.001, 0.005, 0.01)]
+    shares = (0.15, 0.7, 0.15)
+    sampler = FaultSampler(problems, "cpu", shares=shares)
+
+    def every(detectors: np.ndarray, *_: object) -> np.ndarray:
+        return np.ones(len(detectors), dtype=bool)
+
+    shots = HardShots(sampler, lambda k: k, every, size=2_000, draw=1_000, fill=2_000)
+    for step in range(20):
+        shots.refresh(step)
+    found = np.bincount(shots.buffer.take(np.arange(2_000)).which.numpy(), minlength=3) / 2_000
+    assert np.abs(found - shares).max() < 5 * np.sqrt(0.25 / 2_000)
+
+
+def test_a_first_look_at_a_hybrid_leaves_its_network_out() -> None:
+    problem = load_env("surface_d3_depol").problem(0.01)
+    config = {
+        "type": "hybrid",
+        "output_mode": "soft_priors",
+        "neural_bp": {"iterations": 2},
+        "gnn": {"layers": 1},
+    }
+    module = compile_predecoder(PredecoderDSL.model_validate(config), problem)
+    with torch.no_grad():
+        for number in module.net.parameters():
+            number += 0.1
+    syndrome = FaultSampler([problem], "cpu").sample(50, 1).syndrome
+    found, whole = beliefs_of(module)(syndrome), module.edge_log_odds(syndrome, {})
+    assert not torch.allclose(found, whole)
+    with torch.no_grad():
+        for number in module.net.parameters():
+            number += 0.5
+    assert torch.equal(beliefs_of(module)(syndrome), found)

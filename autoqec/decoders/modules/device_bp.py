@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from autoqec.decoders.backends._kernels import device_bp as kernels
+from autoqec.decoders.modules.device_kernels import one_at_a_time
 from autoqec.decoders.modules.structure import TannerLinks
 
 _BLOCK = 128
@@ -24,6 +25,7 @@ class _Tables(NamedTuple):
     fault_link: Tensor
 
 
+@one_at_a_time
 def _tables(links: TannerLinks) -> _Tables:
     """Made once for each device that the links are on."""
     made: dict[torch.device, _Tables] = links.__dict__.setdefault("_device_tables", {})
@@ -64,20 +66,23 @@ def device_propagation(
     given = (none if each is None else each for each in (begin, before))
     memory = none if memory is None else memory
     tensors = (syndrome, prior, *given, weight, damping, memory, readout)
-    answer, last, end = _DeviceBP.apply(*tensors, _tables(links), min_sum, goes_on)  # type: ignore[no-untyped-call]
+    answer, last, end = _DeviceBP.apply(  # type: ignore[no-untyped-call]
+        *tensors, _tables(links), min_sum, goes_on, torch.is_grad_enabled()
+    )
     return answer, last, end
 
 
 class _DeviceBP(torch.autograd.Function):
     @staticmethod
+    @one_at_a_time
     def forward(ctx: Any, *args: Any) -> tuple[Tensor, ...]:
-        *tensors, tables, min_sum, goes_on = args
+        *tensors, tables, min_sum, goes_on, learns = args
         ctx.set_materialize_grads(False)
         tensors = [tensor.contiguous() for tensor in tensors]
         syndrome, prior, begin, before, weight, damping, memory, readout = tensors
         faults, batch = prior.shape
         iterations, n_links = weight.shape
-        keeps = any(ctx.needs_input_grad)
+        keeps = learns and any(ctx.needs_input_grad)  # a parameter needs it also where nothing learns
         q = prior.new_empty(iterations if keeps else 1, faults, batch)
         check = prior.new_empty(iterations if keeps else 2, n_links, batch)
         answer = torch.zeros_like(prior)
@@ -114,6 +119,7 @@ class _DeviceBP(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
+    @one_at_a_time
     def backward(ctx: Any, *upstream: Tensor | None) -> tuple[Any, ...]:
         syndrome, prior, begin, before, weight, damping, memory, readout, start, q, check = ctx.saved_tensors
         tables, min_sum = ctx.tables, ctx.min_sum
@@ -158,7 +164,7 @@ class _DeviceBP(torch.autograd.Function):
         if remembers and not before.numel():  # the posterior before the first iteration is the prior
             by_start = by_start + by_earlier
         by_tensors = by_weight.sum(2), by_damping.sum((1, 2)), by_memory.sum(1), by_readout.sum((1, 2))
-        return None, by_start, by_begin, None, *by_tensors, None, None, None
+        return None, by_start, by_begin, None, *by_tensors, None, None, None, None
 
 
 def _grids(tables: _Tables, batch: int) -> tuple[tuple[int, int], tuple[int, int]]:

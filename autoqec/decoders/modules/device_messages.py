@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from autoqec.decoders.backends._kernels import device_messages as kernels
+from autoqec.decoders.modules.device_kernels import one_at_a_time
 from autoqec.decoders.modules.graph_view import GraphView
 
 _BLOCK = 32
@@ -25,6 +26,7 @@ class _Tables(NamedTuple):
     output_of: Tensor
 
 
+@one_at_a_time
 def _tables(view: GraphView) -> _Tables:
     """Made once for each device that the view is on."""
     made: dict[torch.device, _Tables] = view.__dict__.setdefault("_device_tables", {})
@@ -58,6 +60,7 @@ def sum_of_messages(
 
 class _Messages(torch.autograd.Function):
     @staticmethod
+    @one_at_a_time
     def forward(ctx: Any, *args: Any) -> Tensor:
         ends, values, weight, static, view, rule, width = args
         ends, values = ends.contiguous(), values.float().contiguous()
@@ -83,6 +86,7 @@ class _Messages(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
+    @one_at_a_time
     def backward(ctx: Any, *upstream: Tensor) -> tuple[Any, ...]:
         ends, values, weight, static = ctx.saved_tensors
         view, tables = ctx.view, ctx.tables

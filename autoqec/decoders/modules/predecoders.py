@@ -147,10 +147,20 @@ class NeuralBpPredecoder(ProblemPredecoder):
     def edge_log_odds(self, syndrome: Tensor, ctx: dict[str, Any]) -> Tensor | None:
         if self.edges is None:
             return None
-        beliefs = self.edges.from_faults(self.fault_log_odds(syndrome, ctx))
+        return self._on_edges(self.edges, self.fault_log_odds(syndrome, ctx), syndrome, ctx).T
+
+    def propagated_edges(self, syndrome: Tensor, ctx: dict[str, Any]) -> Tensor | None:
+        """What belief propagation says of the edges by itself, whatever a network adds to it."""
+        if self.edges is None:
+            return None
+        beliefs = NeuralBpPredecoder.fault_log_odds(self, syndrome, ctx)
+        return self._on_edges(self.edges, beliefs, syndrome, ctx).T
+
+    def _on_edges(self, edges: GraphEdges, beliefs: Tensor, syndrome: Tensor, ctx: dict[str, Any]) -> Tensor:
+        found: Tensor = edges.from_faults(beliefs)
         if self.mix is not None and self.mixes_edges:
-            beliefs = self.mix(beliefs, self._edge_prior(self.edges, syndrome, ctx))
-        return beliefs.T
+            found = self.mix(found, self._edge_prior(edges, syndrome, ctx))
+        return found
 
 
 class GnnPredecoder(ProblemPredecoder):

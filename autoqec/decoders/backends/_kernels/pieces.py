@@ -30,15 +30,14 @@ def in_pieces(
         raise InputError(
             f"threads is {threads}", where="threads", hint="give 1 or more, or None for all cores"
         )
-    if threads is None:
-        threads = available_cores()
-    threads = min(threads, shots // worth_a_thread)
+    most = available_cores() if threads is None else threads
+    threads = min(most, shots // worth_a_thread)
     if threads <= 1:
         return [work(0, shots)] if shots else []
     # Several pieces per thread, because shots differ in what they cost.
     pieces = min(4 * threads, shots // worth_a_thread)
     bounds = [shots * i // pieces for i in range(pieces + 1)]
-    return list(_pool(threads, os.getpid()).map(work, bounds[:-1], bounds[1:]))
+    return list(_pool(most, os.getpid()).map(work, bounds[:-1], bounds[1:]))
 
 
 @lru_cache(maxsize=4)
