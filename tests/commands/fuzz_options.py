@@ -67,7 +67,7 @@ def good(scene: Scene) -> dict[tuple[str, ...], tuple[dict[str, str], Words]]:
         ("pareto",): ({"run_dirs": run}, ["--json"]),
         **{
             ("plot", kind): ({"run_dirs": run, "out": str(scene.root / "figure.svg")}, [])
-            for kind in ("forest", "hypervolume", "latency", "ler", "loss", "pareto")
+            for kind in ("forest", "hypervolume", "latency", "ler", "loss", "pareto", "stages")
         },
         ("plot", "calibration"): ({"folders": no_round, "out": str(scene.root / "figure.svg")}, []),
         ("power",): ({"ler": "0.01", "effect": "0.5"}, ["--json"]),
