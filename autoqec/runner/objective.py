@@ -19,10 +19,11 @@ from autoqec.runner.gap import Corrections, Pairs
 from autoqec.runner.hard_shots import HardShots, Seeds, current_device, in_own_stream
 from autoqec.runner.losses import Loss
 
-_WORTH_A_PART = 512
-"""Shots of a part of a large batch, at least: two parts are matched at a time, and fewer shots would leave some of many cores without work."""
+_WORTH_A_PART = {"cpu": 512, "cuda": 8192}
+"""Shots of a part of a batch, at least, by what computes. Fewer would leave some of many cores without work while two parts are matched; on
+a GPU every part costs some 10 ms of launches, whatever its size."""
 _MOST_PARTS = 4
-"""More would only cost launches: while one part is matched, there are two others for the device."""
+"""While one part is matched, there are two others for the device."""
 
 
 def mixed_precision(device: torch.device) -> contextlib.AbstractContextManager[object]:
@@ -80,7 +81,7 @@ class GapObjective:
     def __init__(self, shots: HardShots, batch: int, pairs: Pairs, *, parts: int | None = None) -> None:
         self.shots = shots
         self._pairs, self._batch = pairs, batch
-        self._parts = min(batch, parts or max(2, min(_MOST_PARTS, batch // _WORTH_A_PART)))
+        self._parts = min(batch, parts or _parts(batch))
         self._pool = ThreadPoolExecutor(2, initializer=in_own_stream, initargs=(current_device(),))
 
     def prepare(self, step: int) -> None:
@@ -110,6 +111,13 @@ class GapObjective:
 
     def _corrections(self, detectors: U8, observables: U8, weights: Fetched) -> Corrections:
         return self._pairs.corrections(detectors, observables, weights.wait())
+
+
+def _parts(batch: int) -> int:
+    """A CPU always has two: its threads match one while the other goes forward."""
+    on_cpu = current_device() is None
+    worth = _WORTH_A_PART["cpu" if on_cpu else "cuda"]
+    return max(2 if on_cpu else 1, min(_MOST_PARTS, batch // worth))
 
 
 def _losses(weights: Tensor, found: Corrections) -> Tensor:

@@ -21,6 +21,9 @@ from autoqec.runner.data import Batch, FaultSampler, ShotSource, cuts_of
 from autoqec.runner.schema import TrainedOn
 
 REFERENCE_SHARE = 0.7
+THINNED_BY = 3
+"""Losses on hard shots take fewer shots of a p above the reference, by this power of the ratio. Failures grow faster with p than that: on
+surface_d5_depol more than half of the hard shots would be of p = 1e-2, where the round is not judged."""
 
 
 class _Given:
@@ -110,10 +113,16 @@ def make_source(
 ) -> ShotSource:
     """Most shots are at the p `at`, where the round is judged; the rest keeps the model right along the sweep. Recorded shots are all taken
     for shots at it. with_faults: the loss is one on marginals."""
-    others = REFERENCE_SHARE if len(problems) == 1 else (1 - REFERENCE_SHARE) / (len(problems) - 1)
-    shares = [REFERENCE_SHARE if problem.p == at else others for problem in problems]
+    shares = _shares([problem.p for problem in problems], at, hard=not with_faults)
     if recorded is not None:
         return RecordedSource(recorded, next(each for each in problems if each.p == at), device)
     if kind == "process":
         return ProcessSource(env, problems, device, shares=shares)
     return FaultSampler(problems, device, shares=shares, with_faults=with_faults)
+
+
+def _shares(sweep: Sequence[float], at: float, *, hard: bool) -> list[float]:
+    """How much of the shots each p gets, up to a factor. hard: only hard shots train."""
+    others = (1 - REFERENCE_SHARE) / max(1, len(sweep) - 1)
+    thinned = [others * min(1.0, at / p) ** THINNED_BY if hard else others for p in sweep]
+    return [REFERENCE_SHARE if p == at else share for p, share in zip(sweep, thinned, strict=True)]
