@@ -6,6 +6,7 @@ fault probabilities). hard_flip: the model applies faults F; the backend decodes
 
 from __future__ import annotations
 
+import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import cached_property
@@ -60,8 +61,7 @@ class AnswerDecoder:
             found = self.backend.decode_with_confidence(flips.residual)
             return found._replace(predictions=flips.frame ^ found.predictions)
         if kind == "edges":
-            matcher = self._matching.per_shot
-            return matcher.decode_with_margins(detectors, answers, threads=self._threads)
+            return self._matching.edges_with_confidence(detectors, answers, threads=self._threads)
         priors = answers.astype(np.float64)
         return self.backend.priors_with_confidence(detectors, priors, threads=self._threads)
 
@@ -118,12 +118,14 @@ def deciders(backend: Backend, gates: Gates, *, threads: int | None = 1) -> tupl
             hint = "use a predecoder of one stage: a gate needs to know how sure the answer is"
             raise InputError(error.what, where="stages", hint=hint) from error
     own = AnswerDecoder(backend, threads=threads)
-    return tuple(
-        own
-        if order is None
-        else AnswerDecoder(make_backend(backend.problem, backend.name, order), threads=threads)
-        for order in gates.orders
-    )
+
+    def behind(order: int | None, members: int | None) -> AnswerDecoder:
+        if order is None and members is None:
+            return own
+        made = make_backend(backend.problem, backend.name, order or 0, members or 1)
+        return AnswerDecoder(made, threads=threads)
+
+    return tuple(itertools.starmap(behind, zip(gates.orders, gates.members, strict=True)))
 
 
 class AnsweringDecoder(ABC):

@@ -12,6 +12,7 @@ from typing import Any, Literal, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from autoqec.decoders.gates import MOST_MEMBERS
 from autoqec.envs.schema import MOST_ORDER
 from autoqec.io.hashing import sha256_json
 
@@ -203,12 +204,14 @@ class StageSpec(_Blocks):
 
     share: of all shots at the reference p that should reach this stage; not for the first one, which all shots reach.
     order: of ordered statistics behind this stage; by default that of the whole decoder.
+    members: matchings behind this stage, each with its own small change of the weights, which decide together; one by default.
     epochs: of this stage's training; by default those of `training`.
     """
 
     type: StageType
     share: float | None = Field(default=None, gt=0.0, le=1.0)
     order: int | None = Field(default=None, ge=0, le=MOST_ORDER)
+    members: int | None = Field(default=None, ge=2, le=MOST_MEMBERS)
     epochs: int | None = Field(default=None, ge=0, le=10**9)
 
 

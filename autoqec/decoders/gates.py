@@ -26,6 +26,8 @@ THRESHOLDS = "thresholds"
 """The name of the gates' numbers among a checkpoint's tensors."""
 START = 2.0
 """Where a threshold starts, in log-odds: such a shot is answered wrongly one time in eight."""
+MOST_MEMBERS = 256
+"""Of an ensemble of matchings."""
 EVERY_SHOT = float(np.finfo(np.float32).max)
 """A threshold that every shot is below. A checkpoint holds finite numbers only."""
 
@@ -37,10 +39,12 @@ Ask = Callable[[int, I64, Answers | None], tuple["Kind", Answers]]
 
 @dataclass(frozen=True)
 class Gates:
-    """thresholds: one for every stage but the last. orders: of ordered statistics behind each stage, None for the decoder's own."""
+    """thresholds: one for every stage but the last. orders, members: of ordered statistics and of an ensemble of matchings behind each stage,
+    None for the decoder's own."""
 
     thresholds: tuple[float, ...] = ()
     orders: tuple[int | None, ...] = (None,)
+    members: tuple[int | None, ...] = (None,)
 
     @classmethod
     def of(cls, dsl: Mapping[str, Any], state: Mapping[str, Answers] | None) -> Gates:
@@ -60,27 +64,36 @@ class Gates:
                 where=THRESHOLDS,
                 hint="train the round again",
             )
-        orders = [stage.get("order") for stage in stages]
-        return cls(
-            tuple(map(float, numbers)), tuple(order if type(order) is int else None for order in orders)
-        )
+        return cls(tuple(map(float, numbers)), _whole(stages, "order"), _whole(stages, "members"))
 
     @property
     def stages(self) -> int:
         return len(self.orders)
 
     def check(self, backend: str) -> None:
-        """Raises InputError where the backend behind the stages has no orders and the config names one, or not such a one."""
-        if any(order is not None and not 0 <= order <= MOST_ORDER for order in self.orders):
+        """Raises InputError where the config asks the backend behind the stages for what it does not have."""
+        self._check_option("order", self.orders, "osd", backend, least=0, most=MOST_ORDER)
+        self._check_option("members", self.members, "mwpm", backend, least=2, most=MOST_MEMBERS)
+
+    @staticmethod
+    def _check_option(
+        name: str, given: Sequence[int | None], owner: str, backend: str, *, least: int, most: int
+    ) -> None:
+        numbers = [number for number in given if number is not None]
+        if any(not least <= number <= most for number in numbers):
+            raise InputError(f"{name} is between {least} and {most}", where=f"stages.{name}")
+        if numbers and backend != owner:
             raise InputError(
-                f"an order of ordered statistics is between 0 and {MOST_ORDER}", where="stages.order"
+                f"{backend} has no {name}",
+                where=f"stages.{name}",
+                hint=f"remove {name}, or use an environment with classical_backend: {owner}",
             )
-        if any(order is not None for order in self.orders) and backend != "osd":
-            raise InputError(
-                f"{backend} has no order of ordered statistics",
-                where="stages.order",
-                hint="remove order, or use an environment with classical_backend: osd",
-            )
+
+
+def _whole(stages: Sequence[Mapping[str, Any]], name: str) -> tuple[int | None, ...]:
+    """An option of every stage, None where it is not a whole number."""
+    given = (stage.get(name) for stage in stages)
+    return tuple(value if type(value) is int else None for value in given)
 
 
 ONE_STAGE = Gates()

@@ -93,8 +93,13 @@ def has_untrained(dsl: Mapping[str, Any]) -> bool:
 
 
 def _does_something(stage: Mapping[str, Any]) -> bool:
-    """Untrained, that is: a network changes nothing then, but for the order of ordered statistics behind it."""
-    return stage.get("type") in ("neural_bp", "hybrid") or type(stage.get("order")) is int
+    """Untrained, that is: a network changes nothing then, but for what the backend does behind it."""
+    return stage.get("type") in ("neural_bp", "hybrid") or bool(_behind(stage))
+
+
+def _behind(stage: Mapping[str, Any]) -> dict[str, int]:
+    """What the config asks of the backend behind a stage."""
+    return {name: stage[name] for name in ("order", "members") if type(stage.get(name)) is int}
 
 
 def stages_of(dsl: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -114,11 +119,11 @@ def _untrained_cascade(stages: list[Mapping[str, Any]], output_mode: str) -> dic
         plain = _untrained_stage(stage, output_mode)
         part = dict(_NETWORK) if plain is None else {name: plain[name] for name in ("type", "neural_bp")}
         part |= {"share": 1.0} if at else {}
-        made.append(part | ({"order": stage["order"]} if type(stage.get("order")) is int else {}))
-    if len(made) == 1 and "order" not in made[0]:
+        made.append(part | _behind(stage))
+    if len(made) == 1 and not _behind(made[0]):
         return _untrained_stage(stages[0], output_mode)
     if len(made) == 1:  # a cascade has two stages: the second one answers as the first
-        made.append({**_NETWORK, "share": 1.0, "order": made[0]["order"]})
+        made.append({**_NETWORK, "share": 1.0, **_behind(made[0])})
     return {"type": "cascade", "output_mode": output_mode, "stages": made}
 
 

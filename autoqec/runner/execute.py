@@ -19,6 +19,7 @@ from autoqec.decoders.compiler import compile_predecoder
 from autoqec.decoders.cost import measure
 from autoqec.decoders.dsl_schema import PredecoderDSL
 from autoqec.decoders.modules.cascade import CascadePredecoder, gates_of
+from autoqec.decoders.modules.gnn import trains_by_device_kernels
 from autoqec.decoders.modules.predecoders import ProblemPredecoder
 from autoqec.decoders.reference_p import reference_p
 from autoqec.decoders.stage_cost import stage_flops
@@ -30,11 +31,11 @@ from autoqec.executors.registry import LOCAL, opened
 from autoqec.io.hashing import sha256_bytes
 from autoqec.io.validate import validate_model
 from autoqec.layout import RoundDir
-from autoqec.runner.devices import device_memory_gb, pick_device
+from autoqec.runner.devices import device_memory_gb, free_gb, pick_device
 from autoqec.runner.failure_kinds import RoundFailed, failing_as
 from autoqec.runner.profiles import PROFILES, Profile
 from autoqec.runner.recorded import Recorded
-from autoqec.runner.safety import Safety, estimated_memory_gb, free_memory_gb
+from autoqec.runner.safety import Safety, estimated_memory_gb
 from autoqec.runner.schema import Failure, RoundMetrics, RunnerConfig
 from autoqec.runner.stages import shares_by_p
 from autoqec.runner.team import ALONE, Team
@@ -91,7 +92,7 @@ class Round:
             }
             with failing_as("environment_invalid"):
                 problems = [self.env.problem(p) for p in self.env.spec.noise.p]
-            self._check_memory(dsl, problems[0])
+            self._check_memory(dsl, module, problems[0])
             with failing_as("config_invalid"), failing_as("training_failed", (RuntimeError, MemoryError)):
                 report = self._train(dsl, module, problems)
         except RoundFailed as failed:
@@ -116,9 +117,11 @@ class Round:
             self._earlier_labels = info.train_labels
         self._facts["init_from"] = start_from(module, info, state, sha256=wanted, where="training.init_from")
 
-    def _check_memory(self, dsl: PredecoderDSL, problem: DecodingProblem) -> None:
-        needed = estimated_memory_gb(dsl, problem)
-        limit = self.safety.memory_gb if self.safety.memory_gb is not None else free_memory_gb()
+    def _check_memory(self, dsl: PredecoderDSL, module: ProblemPredecoder, problem: DecodingProblem) -> None:
+        device = pick_device()
+        by_kernels = trains_by_device_kernels(module, device) and not self.config.torch_compile
+        needed = estimated_memory_gb(dsl, problem, device_kernels=by_kernels)
+        limit = self.safety.memory_gb if self.safety.memory_gb is not None else free_gb(device)
         if needed > limit:
             hint = "lower training.batch_size"
             message = f"a training batch needs about {needed:.1f} GB and {limit:.1f} GB may be used: {hint}"

@@ -52,23 +52,24 @@ class Backend(Protocol):
 class BackendEntry:
     """A backend that an environment may name.
 
-    make: from a problem and the order of ordered statistics. plain: the decoder with the environment's fixed weights, which
+    make: from a problem, the order of ordered statistics and the members of an ensemble of matchings. plain: the decoder with the environment's fixed weights, which
     a predecoder in front of this backend is compared with. wants_edges: it decodes with a weight per edge of the matching
     graph, where a predecoder has them.
     """
 
-    make: Callable[[DecodingProblem, int], Backend]
+    make: Callable[[DecodingProblem, int, int], Backend]
     plain: DecoderChoice
     wants_edges: bool = False
 
 
-def _matching(problem: DecodingProblem, _order: int) -> Backend:
+def _matching(problem: DecodingProblem, _order: int, members: int) -> Backend:
     from autoqec.decoders.backends.matching import MatchingBackend
+    from autoqec.decoders.backends.matching_ensemble import MatchingEnsemble
 
-    return MatchingBackend(problem)
+    return MatchingBackend(problem) if members == 1 else MatchingEnsemble(problem, members)
 
 
-def _osd(problem: DecodingProblem, order: int) -> Backend:
+def _osd(problem: DecodingProblem, order: int, _members: int) -> Backend:
     from autoqec.decoders.backends.osd import OsdBackend
 
     return OsdBackend(problem, order)
@@ -89,6 +90,6 @@ def backend_entry(name: str) -> BackendEntry:
     return BACKENDS[name]
 
 
-def make_backend(problem: DecodingProblem, name: str, order: int = 0) -> Backend:
-    """The named backend on one problem. order: of ordered statistics."""
-    return backend_entry(name).make(problem, order)
+def make_backend(problem: DecodingProblem, name: str, order: int = 0, members: int = 1) -> Backend:
+    """The named backend on one problem. order: of ordered statistics. members: of an ensemble of matchings."""
+    return backend_entry(name).make(problem, order, members)

@@ -68,7 +68,7 @@ class MatchingBackend:
         self, detectors: U8, priors: npt.NDArray[np.floating], *, threads: int | None = None
     ) -> Confident:
         weights = self.edge_weights(priors, threads=threads)
-        return self.per_shot.decode_with_margins(detectors, weights, threads=threads)
+        return self.edges_with_confidence(detectors, weights, threads=threads)
 
     def edge_weights(
         self, priors: npt.NDArray[np.floating], *, threads: int | None = None
@@ -81,6 +81,12 @@ class MatchingBackend:
     ) -> U8:
         """Decode with edge log-odds [shots, n_edges] as the weights; negative ones are allowed."""
         return self.per_shot.decode(detectors, weights, threads=threads)
+
+    def edges_with_confidence(
+        self, detectors: U8, weights: npt.NDArray[np.floating], *, threads: int | None = None
+    ) -> Confident:
+        """`decode_edges`, and how sure it is."""
+        return self.per_shot.decode_with_margins(detectors, weights, threads=threads)
 
     def decode_residual(self, residual: U8, frame: U8) -> U8:
         return frame ^ self.decode(residual)

@@ -66,12 +66,14 @@ class CascadePredecoder(ProblemPredecoder):
         self.active = len(made)
         self.started: frozenset[int] = frozenset()
         self._orders = tuple(stage.order for stage in dsl.stages or ())
+        self._members = tuple(stage.members for stage in dsl.stages or ())
         self._shares, self._mean_flops = [stage.share for stage in dsl.stages or ()], dsl.mean_flops
         self.register_buffer("thresholds", torch.full((len(later),), START))
 
     @property
     def gates(self) -> Gates:
-        return Gates(tuple(self.thresholds[: self.active - 1].tolist()), self._orders[: self.active])
+        thresholds = tuple(self.thresholds[: self.active - 1].tolist())
+        return Gates(thresholds, self._orders[: self.active], self._members[: self.active])
 
     @property
     def in_use(self) -> list[ProblemPredecoder]:

@@ -164,7 +164,8 @@ class Layer(nn.Module):
         out: Tensor = self.aggregate(messages, view)
         return out
 
-    def _adds_up(self) -> bool:
+    @property
+    def adds_up(self) -> bool:
         """Whether kernels know the layer: messages are added up or averaged, and nothing is done to them before."""
         return (
             self.fused
@@ -175,15 +176,21 @@ class Layer(nn.Module):
 
     def _fusible(self, x: Tensor, shots: Shots) -> bool:
         return (
-            self._adds_up()
+            self.adds_up
             and not torch.is_autocast_enabled("cpu")
             and x.dtype == shots.values.dtype == self.take.weight.dtype == torch.float32
         )
 
     def _fusible_on_device(self, x: Tensor) -> bool:
         return (
-            self._adds_up()
+            self.adds_up
             and device_kernels.runs_on(x.device)
             and x.dtype != torch.float64
             and self.take.weight.dtype == torch.float32
         )
+
+
+def trains_by_device_kernels(module: nn.Module, device: torch.device) -> bool:
+    """Whether all graph layers of a module, if it has any, go through the kernels for a GPU there."""
+    layers = (each for each in module.modules() if isinstance(each, Layer))
+    return device_kernels.runs_on(device) and all(layer.adds_up for layer in layers)

@@ -131,6 +131,29 @@ def test_an_order_needs_ordered_statistics(scene) -> None:
         PredecoderPipeline(module, backend)
 
 
+def test_members_need_matching(steane) -> None:
+    problem, _ = steane
+    one = {"type": "neural_bp", "neural_bp": {"iterations": 1}}
+    module = compile_predecoder(cascade(one, {**one, "share": 0.5, "members": 4}), problem)
+    with pytest.raises(InputError, match="osd has no members"):
+        PredecoderPipeline(module, make_backend(problem, "osd"))
+
+
+def test_members_decide_behind_their_stage_alone(scene) -> None:
+    problem, backend, shots = scene
+    found = []
+    for members in (None, 8):
+        module = compile_predecoder(cascade(SMALL, {**LARGE, "members": members}), problem)
+        module.thresholds.fill_(1.0)
+        found.append(PredecoderPipeline(module, backend).staged(shots.detectors, sure_of_all=True))
+    single, ensemble = found
+    assert (single.stage == ensemble.stage).all()
+    first = single.stage == 0
+    assert (single.log_odds[first] == ensemble.log_odds[first]).all()
+    assert (single.predictions[first] == ensemble.predictions[first]).all()
+    assert (single.log_odds[~first] != ensemble.log_odds[~first]).mean() > 0.5
+
+
 def test_the_cost_is_the_expected_one(scene) -> None:
     problem, _, _ = scene
     single = [
