@@ -74,7 +74,11 @@ def assemble(
     ]
     strongest = _strongest(head, baselines)
     calibration = calibrations(verification, estimated)
-    remarks = [*_effect(head, strongest, estimate), *_remarks(ablation.attribution, tier)]
+    remarks = [
+        *_effect(head, strongest, estimate),
+        *winner(ablation.attribution, estimate),
+        *_confinement(tier),
+    ]
     remarks += calibration_remarks(calibration, verification.reference_p)
     verdict, notes = judge(verification.evidence, found, no_claim=no_claim, remarks=remarks)
     subject = verification.subject
@@ -278,11 +282,20 @@ def _effect(head: PairedRow, strongest: BaselineRow, estimate: Estimate | None) 
     return remarks
 
 
-def _remarks(attribution: str, tier: Tier) -> list[str]:
-    remarks = []
-    if attribution in ("algorithm", "weights", "both"):
-        winners = {"algorithm": "the algorithm wins", "weights": "the weights win", "both": "both win"}
-        remarks.append(f"algorithm or weights: {winners[attribution]}")
-    if not tier.confines:
-        remarks.append("unsandboxed: no sandbox tier holds on this machine")
-    return remarks
+_WINNERS = {"algorithm": "the algorithm wins", "weights": "the weights win", "both": "both win"}
+
+
+def winner(attribution: str, estimate: Estimate | None) -> list[str]:
+    """Who brings the gain. The estimate has more shots than the ablation, so it has the word on what the weights add."""
+    if attribution not in _WINNERS:
+        return []
+    added = estimate.untrained if estimate is not None else None
+    if added is None or added.delta_ci[0] <= 0:
+        return [f"algorithm or weights: {_WINNERS[attribution]}"]
+    winner = _WINNERS["both" if attribution == "algorithm" else attribution]
+    by = "" if added.ratio is None else f", LER {added.ratio:.3f}x lower than untrained"
+    return [f"algorithm or weights: {winner}{by}"]
+
+
+def _confinement(tier: Tier) -> list[str]:
+    return [] if tier.confines else ["unsandboxed: no sandbox tier holds on this machine"]

@@ -128,7 +128,7 @@ def judge(verification: VerificationState, _answers: Sequence[Any]) -> GuardResu
     if found.attribution == "none" and verification.evidence.decision == "gain":
         wrong.append(f"the gain does not show on the {found.shots} shots of the ablation")
     meaning = {
-        "algorithm": "the algorithm wins: the untrained computation has the same gain",
+        "algorithm": "the algorithm wins: what the weights add to it does not show on these shots",
         "weights": "the weights win: untrained there is no gain",
         "both": "algorithm and weights win",
         "none": "no gain to explain",
