@@ -24,7 +24,7 @@ from autoqec.runner.execute import Round
 from autoqec.runner.recorded import Recorded
 from autoqec.runner.safety import Safety
 from autoqec.runner.schema import RunnerConfig
-from autoqec.runner.shot_sources import ProcessSource, RecordedSource, trained_on
+from autoqec.runner.shot_sources import ProcessSource, RecordedSource, make_source, trained_on
 from autoqec.runner.supervise import run_round
 
 P = 0.01
@@ -43,6 +43,17 @@ def small(**noise: object) -> Environment:
     spec["noise"] |= {"p": [P / 2, P], "reference_p": P, **noise}
     spec["eval_protocol"] |= {"min_shots_train": 4000, "min_shots_val": 2000}
     return Environment(EnvSpec.model_validate({**spec, "baseline_decoders": ["pymatching"]}))
+
+
+@pytest.mark.parametrize("with_faults", [True, False])
+def test_shots_above_the_reference_do_not_outnumber_the_hard_ones_at_it(with_faults: bool) -> None:
+    """A loss on hard shots sees more of them the larger p is, so fewer shots are drawn there; a loss on marginals learns from all shots."""
+    env = small(p=[P / 2, P, 2 * P])
+    problems = [env.problem(p) for p in env.spec.noise.p]
+    source = make_source("model", env, problems, CPU, recorded=None, at=P, with_faults=with_faults)
+    drawn = np.bincount(source.sample(20_000, 1).which.numpy(), minlength=3)
+    assert drawn[1] / drawn[0] == pytest.approx(0.7 / 0.15, rel=0.01)
+    assert drawn[0] / drawn[2] == pytest.approx(1.0 if with_faults else 8.0, rel=0.02)
 
 
 LEAKING = {"type": "leakage", "leakage": {"leak": 0.5, "seep": 0.05, "spread": 0.05}}
