@@ -59,14 +59,16 @@ class PipelineAnswers(nn.Module):
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Torch warns of libraries that no predecoder uses."""
-    logger = logging.getLogger("torch.onnx")
-    before = logger.level
-    logger.setLevel(logging.ERROR)
+    """Torch warns of libraries that no predecoder uses, and onnxscript of what it does not fold."""
+    loggers = [logging.getLogger(name) for name in ("torch.onnx", "onnxscript")]
+    before = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
     try:
         yield
     finally:
-        logger.setLevel(before)
+        for logger, level in zip(loggers, before, strict=True):
+            logger.setLevel(level)
 
 
 def onnx_graph(fixed: PipelineAnswers, problem: DecodingProblem, metadata: Mapping[str, str]) -> Any:
