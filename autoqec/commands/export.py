@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from autoqec.commands.named import RunPath
 from autoqec.commands.options import AnyPath, Number, OutFile
 from autoqec.errors import InputError
+
+if TYPE_CHECKING:
+    from autoqec.decoders.export import OnnxExport
 
 
 @click.command()
@@ -19,7 +24,8 @@ from autoqec.errors import InputError
 @click.option(
     "--onnx",
     type=OutFile(),
-    help="Write an ONNX model: syndrome -> what the backend decodes with. Checked against the pipeline.",
+    help="Write an ONNX model: syndrome -> what the backend decodes with. Checked against the pipeline. "
+    "A cascade is written as one file for each stage: m.stage1.onnx and so on for m.onnx.",
 )
 @click.option(
     "--safetensors",
@@ -46,11 +52,24 @@ def command(
         raise InputError("nothing to export", where="export", hint="give --onnx FILE or --safetensors FILE")
     find = load_predecoder(round_dir, env=env_name, p=p, repo=repo)
     if onnx is not None:
-        done = find.to_onnx(onnx)
-        click.echo(
-            f"Wrote {onnx}: {done.output} at p = {done.p:g}. {done.differing} of {done.shots} predictions differ from the "
-            "pipeline's" + (", all at ties that rounding decides." if done.differing else ".")
-        )
+        for line in _written(find.to_onnx(onnx)):
+            click.echo(line)
     if safetensors is not None:
         find.to_safetensors(safetensors)
         click.echo(f"Wrote {safetensors}")
+
+
+def _written(done: OnnxExport) -> Iterator[str]:
+    """What was written, and how it compares; of a cascade also stage by stage."""
+    found, names = done.compared, ", ".join(map(str, done.files))
+    yield (
+        f"Wrote {names}: {done.output} at p = {done.p:g}. {done.differing} of {done.shots} predictions differ from the "
+        "pipeline's"
+        + (", all at ties that rounding decides." if any((done.differing, *found.alone)) else ".")
+    )
+    if len(done.files) == 1:
+        return
+    for stage, (reached, alone) in enumerate(zip(found.reached, found.alone, strict=True)):
+        thresholds = done.gates.thresholds[stage : stage + 1]
+        gate = "".join(f" Below {threshold:g} they go on." for threshold in thresholds)
+        yield f"Stage {stage + 1}: {reached} shots reach it; asked about all of them it differs in {alone}.{gate}"

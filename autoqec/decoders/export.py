@@ -3,46 +3,37 @@
 from __future__ import annotations
 
 import json
-import logging
-import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 import autoqec
 from autoqec.decoders import checkpoint
 from autoqec.decoders.answers import Kind
 from autoqec.decoders.backends import Backend, make_backend
 from autoqec.decoders.checkpoint import CheckpointInfo
-from autoqec.decoders.compiler import context
 from autoqec.decoders.dsl_schema import PredecoderDSL
-from autoqec.decoders.flop_census import reference_path
-from autoqec.decoders.modules.cascade import CascadePredecoder
+from autoqec.decoders.gates import Gates
+from autoqec.decoders.modules.cascade import stages_of
 from autoqec.decoders.modules.predecoders import ProblemPredecoder
 from autoqec.decoders.modules.turbo import TurboBP
-from autoqec.decoders.onnx_check import count_differing
-from autoqec.decoders.onnx_ops import translations
-from autoqec.decoders.onnx_predecoder import (
-    INPUT,
-    MAX_BYTES,
-    OUTPUT,
-    OUTPUTS,
-    PREFIX,
-    OnnxPredecoder,
-    described,
-)
+from autoqec.decoders.onnx_check import Compared, compared
+from autoqec.decoders.onnx_file import OUTPUTS, PREFIX, described
+from autoqec.decoders.onnx_graph import PipelineAnswers, onnx_graph
+from autoqec.decoders.onnx_predecoder import OnnxPredecoder
+from autoqec.decoders.onnx_stages import about_stage, stage_path
 from autoqec.decoders.pipeline import PredecoderPipeline
 from autoqec.decoders.reference_p import reference_p
 from autoqec.envs.environment import Environment
-from autoqec.envs.problem import U8, DecodingProblem
+from autoqec.envs.problem import U8
 from autoqec.envs.seeds import derive_seed
-from autoqec.errors import UnavailableError
+from autoqec.errors import InputError, UnavailableError
 from autoqec.io import atomic
+from autoqec.io.hashing import sha256_bytes, sha256_json
+from autoqec.io.untrusted_file import is_there
 
 MOST_UNROLLED = 1000
 """Iterations of belief propagation in an exported graph: torch takes minutes for a hundred."""
@@ -51,40 +42,25 @@ CHECKED_SHOTS = 4096
 """Shots on which an exported file and the pipeline are compared."""
 
 
-class PipelineAnswers(nn.Module):
-    """What the pipeline asks of a module on one problem, as a function of the syndrome alone."""
-
-    def __init__(self, module: ProblemPredecoder, problem: DecodingProblem, kind: Kind) -> None:
-        super().__init__()
-        self.module = module
-        self._ctx = context(problem)
-        self._kind = kind
-
-    def forward(self, syndrome: Tensor) -> Tensor:
-        out: Tensor | None
-        if self._kind == "edges":
-            out = self.module.edge_log_odds(syndrome, self._ctx)
-            if out is None:
-                raise ValueError("the module has no matching weights of its own")
-            return out
-        if self._kind == "faults":
-            return self.module.applied_faults(syndrome, self._ctx)
-        out = self.module(syndrome, self._ctx)
-        return out
-
-
 @dataclass(frozen=True)
 class OnnxExport:
-    """What was written, and how it was checked: `differing` of `shots` predictions differ from the pipeline's.
+    """What was written, and how it was checked on `shots`.
 
-    Where one differs, rounding decides a tie. p: the physical error rate that the file decodes.
+    path: what `OnnxPredecoder` takes. files: one, or one for each stage of a cascade. p: the physical error rate that they decode.
+    compared: with the pipeline. Where a prediction differs, rounding decides a tie.
     """
 
     path: Path
+    files: tuple[Path, ...]
     output: str
     p: float
     shots: int
-    differing: int
+    compared: Compared
+    gates: Gates
+
+    @property
+    def differing(self) -> int:
+        return self.compared.differing
 
 
 def to_onnx(
@@ -95,7 +71,8 @@ def to_onnx(
     detectors: U8,
     about: Mapping[str, str] | None = None,
 ) -> OnnxExport:
-    """Writes what `PredecoderPipeline(module, backend)` decodes with, once onnxruntime predicts the same from it.
+    """Writes what `PredecoderPipeline(module, backend)` decodes with, once onnxruntime predicts the same from it: one file, or of a
+    cascade one for each stage (`stage_path`), all or none.
 
     detectors: packed shots of the environment, on which both are compared. about: further metadata (environment, checkpoint).
     """
@@ -106,16 +83,10 @@ def to_onnx(
             where="--onnx",
             hint="export a config with legs: 0, or use the predecoder in Python, in sinter or with `autoqec decode`",
         )
-    if isinstance(module, CascadePredecoder):
-        raise UnavailableError(
-            "a cascade asks its later stages about few shots, by what the backend says in between, which an ONNX graph cannot say",
-            where="--onnx",
-            hint="export a round of one of its stages, or use the cascade in Python, in sinter or with `autoqec decode`",
-        )
     problem = backend.problem
     pipeline = PredecoderPipeline(module, backend)
     kind, _ = pipeline.answers(detectors[:1])
-    metadata = {
+    said = {
         **described(problem),
         "output": OUTPUTS[kind],
         "backend": backend.name,
@@ -125,10 +96,45 @@ def to_onnx(
         "version": autoqec.__version__,
         **(about or {}),
     }
-    data = _onnx_bytes(PipelineAnswers(module.eval(), problem, kind), problem.n_checks, metadata)
-    differing = count_differing(pipeline, OnnxPredecoder(data, problem, backend=backend), detectors)
-    atomic.write_bytes(path, data)
-    return OnnxExport(path, OUTPUTS[kind], problem.p, len(detectors), differing)
+    files = _written_out(pipeline, kind, said, path)
+    found = compared(pipeline, OnnxPredecoder([*files.values()], problem, backend=backend), detectors)
+    atomic.write_together(files)
+    return OnnxExport(path, tuple(files), OUTPUTS[kind], problem.p, len(detectors), found, pipeline.gates)
+
+
+def _written_out(
+    pipeline: PredecoderPipeline, kind: Kind, said: dict[str, str], path: Path
+) -> dict[Path, bytes]:
+    """The files of an export, in order, with what all of them say in their metadata."""
+    problem, gates = pipeline.problem, pipeline.gates
+    answering = [PipelineAnswers(stage.eval(), problem, kind) for stage in stages_of(pipeline.module)]
+    if len(answering) == 1:
+        return {path: _with_metadata(onnx_graph(answering[0], problem, said), said)}
+    files = [stage_path(path, number) for number in range(1, len(answering) + 1)]
+    _check_targets(path, files)
+    own = [
+        about_stage(at, gates, pipeline.backend.name, sees_earlier=each.sees_earlier, path=path)
+        for at, each in enumerate(answering)
+    ]
+    graphs = [onnx_graph(each, problem, {**said, **own[at]}) for at, each in enumerate(answering)]
+    whole = sha256_json([own, [sha256_bytes(each.SerializeToString()) for each in graphs]])
+    return {
+        file: _with_metadata(graph, {**said, **more, "cascade_sha256": whole})
+        for file, graph, more in zip(files, graphs, own, strict=True)
+    }
+
+
+def _check_targets(path: Path, files: list[Path]) -> None:
+    """Before the work, and so that `path` names the cascade afterwards."""
+    if is_there(path):
+        raise InputError(
+            f"is there, and a cascade is written to {files[0].name} and so on: who reads {path.name} would get the older one",
+            where=str(path),
+            hint="remove it, or give another name",
+        )
+    for file in files:
+        if is_there(file) and not file.is_file():
+            raise InputError("is not a file", where=str(file), hint="give another name")
 
 
 def export_round(
@@ -173,50 +179,7 @@ def _unrolled(dsl: PredecoderDSL) -> int:
     )
 
 
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Torch warns of libraries that no predecoder uses."""
-    logger = logging.getLogger("torch.onnx")
-    before = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        logger.setLevel(before)
-
-
-def _onnx_bytes(fixed: PipelineAnswers, n_checks: int, metadata: Mapping[str, str]) -> bytes:
-    try:
-        import onnx
-        import onnxscript  # noqa: F401
-    except ImportError as error:
-        raise UnavailableError(
-            "ONNX export needs onnx and onnxscript", where="--onnx", hint="pip install 'autoqec[export]'"
-        ) from error
-    batch = torch.export.Dim("batch", min=1)
-    with _quiet(), reference_path(), torch.no_grad(), tempfile.TemporaryDirectory() as folder:
-        program = torch.onnx.export(
-            fixed.eval(),
-            (torch.zeros(4, n_checks),),
-            dynamo=True,
-            input_names=[INPUT],
-            output_names=[OUTPUT],
-            dynamic_shapes={"syndrome": {0: batch}},
-            custom_translation_table=translations(),
-            verbose=False,
-        )
-        if program is None:
-            raise UnavailableError("torch could not export this module to ONNX", where="--onnx")
-        scratch = Path(folder) / "model.onnx"
-        program.save(str(scratch))
-        size = sum(part.stat().st_size for part in Path(folder).iterdir())  # large ones come in two files
-        if size + sum(map(len, metadata.values())) > MAX_BYTES:
-            raise UnavailableError(
-                f"the graph takes {size >> 20} MiB, and an ONNX file holds {MAX_BYTES >> 20}",
-                where="--onnx",
-                hint="export a smaller predecoder; this one decodes in Python, in sinter and with `autoqec decode`",
-            )
-        model = onnx.load(scratch)
+def _with_metadata(model: Any, metadata: Mapping[str, str]) -> bytes:
     for name, text in metadata.items():
         model.metadata_props.add(key=PREFIX + name, value=text)
     return bytes(model.SerializeToString())

@@ -28,11 +28,11 @@ def translations() -> dict[Callable[..., Any], Callable[..., Any]]:
         return op.Mul(op.Mul(op.Sinh(half), op.Exp(half)), constant(2.0, x))
 
     def log1p(x: Any) -> Any:
-        """log(1 + x) = 2 atanh(x / (2 + x)), which is exact for x below one."""
+        """log(1 + x) = 2 atanh(x / (2 + x)), which is exact for small x. Near -1 it is not, and 1 + x is."""
         one, two = constant(1.0, x), constant(2.0, x)
-        small = op.Min(x, one)
-        below = op.Mul(two, op.Atanh(op.Div(small, op.Add(small, two))))
-        return op.Where(op.Less(x, one), below, op.Log(op.Add(x, one)))
+        small = op.Max(op.Min(x, one), constant(-0.5, x))
+        near = op.Mul(two, op.Atanh(op.Div(small, op.Add(small, two))))
+        return op.Where(op.Equal(x, small), near, op.Log(op.Add(x, one)))
 
     def sigmoid(x: Any) -> Any:
         return op.Reciprocal(op.Add(op.Exp(op.Neg(x)), constant(1.0, x)))

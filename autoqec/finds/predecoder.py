@@ -144,7 +144,8 @@ class Predecoder:
         return self.build(problem_from_dem(dem.flattened(), need_graph=False))
 
     def to_onnx(self, path: str | Path) -> OnnxExport:
-        """Writes what the network answers at this p as an ONNX file, once onnxruntime gives the same predictions from it.
+        """Writes what the network answers at this p as an ONNX file, once onnxruntime gives the same predictions from it. A cascade is
+        written as one file for each stage: m.stage1.onnx and so on for m.onnx.
 
         Not for a predecoder with code of its own: an export would run that code outside the sandbox.
         """

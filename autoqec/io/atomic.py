@@ -6,6 +6,8 @@ import errno
 import os
 import stat
 import tempfile
+from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
 
 from autoqec.io.crash_points import crash_point
@@ -17,6 +19,49 @@ def write_bytes(path: Path, data: bytes) -> None:
     Only a regular file, or a link to one, is replaced: a rename would put a file in the place of /dev/null.
     """
     _check_replaceable(path)
+    temporary = _written_beside(path, data)
+    try:
+        _rename(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    _sync_folder(path)
+
+
+def write_text(path: Path, text: str) -> None:
+    write_bytes(path, text.encode())
+
+
+def write_together(files: Mapping[Path, bytes]) -> None:
+    """Several files, all or none: if one cannot be written, what was there is there again.
+
+    They are renamed in the order given once all are written. Killed in between, some are new and one may be missing: whoever reads
+    them has to tell.
+    """
+    for path in files:
+        _check_replaceable(path)
+    with ExitStack() as scratch, ExitStack() as back:
+        written: dict[Path, Path] = {}
+        for path, data in files.items():
+            written[path] = _written_beside(path, data)
+            scratch.callback(written[path].unlink, missing_ok=True)
+        *earlier, (last, last_written) = written.items()  # nothing can fail behind the last
+        for path, temporary in earlier:
+            if os.path.lexists(path):
+                aside = temporary.with_suffix(".old")
+                path.replace(aside)
+                scratch.callback(aside.unlink, missing_ok=True)
+                back.callback(aside.replace, path)
+            else:
+                back.callback(path.unlink, missing_ok=True)
+            _rename(temporary, path)
+        _rename(last_written, last)
+        back.pop_all()
+    for path in files:
+        _sync_folder(path)
+
+
+def _written_beside(path: Path, data: bytes) -> Path:
     crash_point(f"before writing {path.name}")
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
@@ -30,21 +75,24 @@ def write_bytes(path: Path, data: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         temporary.chmod(0o644)
-        crash_point(f"before the rename to {path.name}")
-        temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+    return temporary
+
+
+def _rename(temporary: Path, path: Path) -> None:
+    crash_point(f"before the rename to {path.name}")
+    temporary.replace(path)
+
+
+def _sync_folder(path: Path) -> None:
     folder = os.open(path.parent, os.O_RDONLY)
     try:
         os.fsync(folder)
     finally:
         os.close(folder)
     crash_point(f"after writing {path.name}")
-
-
-def write_text(path: Path, text: str) -> None:
-    write_bytes(path, text.encode())
 
 
 def _check_replaceable(path: Path) -> None:

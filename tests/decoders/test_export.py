@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from autoqec import __version__
 from autoqec.commands.export import command
-from autoqec.decoders import checkpoint, export
+from autoqec.decoders import checkpoint, export, onnx_graph
 from autoqec.decoders.backends import make_backend
 from autoqec.decoders.checkpoint import CheckpointInfo
 from autoqec.decoders.compiler import compile_predecoder
@@ -145,7 +145,7 @@ def test_a_file_with_weights_elsewhere_is_refused(tmp_path: Path, monkeypatch: p
 
 def test_what_one_file_cannot_hold_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     given = scene("mwpm", "soft_priors", 64)
-    monkeypatch.setattr(export, "MAX_BYTES", 100_000)
+    monkeypatch.setattr(onnx_graph, "MAX_BYTES", 100_000)
     with pytest.raises(UnavailableError, match="an ONNX file holds"):
         to_onnx(given.module, given.backend, tmp_path / "m.onnx", detectors=given.shots.detectors)
     assert list(tmp_path.iterdir()) == []

@@ -54,11 +54,13 @@ class BackendEntry:
 
     make: from a problem, the order of ordered statistics and the members of an ensemble of matchings. plain: the decoder with the environment's fixed weights, which
     a predecoder in front of this backend is compared with. wants_edges: it decodes with a weight per edge of the matching
-    graph, where a predecoder has them.
+    graph, where a predecoder has them. gate: in words, the number that the gate behind a stage of a cascade looks at
+    (`AnswerDecoder.judged`).
     """
 
     make: Callable[[DecodingProblem, int, int], Backend]
     plain: DecoderChoice
+    gate: str
     wants_edges: bool = False
 
 
@@ -76,8 +78,20 @@ def _osd(problem: DecodingProblem, order: int, _members: int) -> Backend:
 
 
 BACKENDS = {
-    "mwpm": BackendEntry(_matching, DecoderChoice("pymatching"), wants_edges=True),
-    "osd": BackendEntry(_osd, DecoderChoice("bposd", 0)),
+    "mwpm": BackendEntry(
+        _matching,
+        DecoderChoice("pymatching"),
+        "the log-odds that the prediction is right, which are the weight of the lightest matching of another logical class less that of "
+        "the lightest of all, with this stage's weights",
+        wants_edges=True,
+    ),
+    "osd": BackendEntry(
+        _osd,
+        DecoderChoice("bposd", 0),
+        "the log-odds that the prediction is right, which are the weight of the lightest candidate of ordered statistics of another "
+        "logical class less that of the lightest of the predicted one, with the environment's priors; a shot whose syndrome is that of "
+        "the faults that this stage calls likelier than not never goes on",
+    ),
 }
 
 

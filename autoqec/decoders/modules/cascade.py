@@ -24,6 +24,8 @@ from autoqec.envs.problem import DecodingProblem
 
 EARLIER_EDGES, EARLIER_PRIORS = "earlier_edges", "earlier_priors"
 """In a stage's context: what the stage before answered, [batch, n_edges] log-odds or [batch, n_faults] probabilities."""
+EARLIER = {"edges": EARLIER_EDGES, "priors": EARLIER_PRIORS}
+"""The same by the kind of answer (`decoders.answers.Kind`)."""
 
 
 class ShiftPredecoder(GnnPredecoder):

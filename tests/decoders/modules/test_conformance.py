@@ -12,10 +12,12 @@ from autoqec.decoders import dsl_schema as schema
 from autoqec.decoders.backends import make_backend
 from autoqec.decoders.compiler import compile_predecoder, context
 from autoqec.decoders.dsl_schema import PredecoderDSL
-from autoqec.decoders.export import PipelineAnswers, to_onnx
+from autoqec.decoders.export import to_onnx
 from autoqec.decoders.flop_census import reference_path
 from autoqec.decoders.modules.base import residual_syndrome
-from autoqec.decoders.onnx_predecoder import OUTPUTS, OnnxPredecoder
+from autoqec.decoders.onnx_file import OUTPUTS
+from autoqec.decoders.onnx_graph import PipelineAnswers
+from autoqec.decoders.onnx_predecoder import OnnxPredecoder
 from autoqec.decoders.pipeline import PredecoderPipeline
 from autoqec.envs.load import load_env
 
