@@ -2,7 +2,7 @@
 
     python tools/add_to_zoo.py runs/r1 surface_d5_depol/my_find --made-by 'autoqec run-round ...' --seed 0 --device 'one H200'
 
-Paths of the machine are left out of what is copied. A round whose branch edits modules has code of its own, and is refused.
+A copy of an entry (`autoqec zoo get`), say with the report of `autoqec verify`, has its provenance and needs no options. Paths of the machine are left out of what is copied. A round whose branch edits modules has code of its own, and is refused.
 """
 
 from __future__ import annotations
@@ -46,17 +46,13 @@ def add(round_dir: Path, name: str, provenance: Provenance) -> ZooEntry:
             f"was trained on {find.env.spec.name}", where=str(round_dir), hint="name the entry so"
         )
     files, entry = RoundDir(round_dir), EntryDir(zoo_folder() / name)
+    copied = {path.name: path.read_bytes() for path in (files.config, files.checkpoint, files.weights)}
+    metrics, report = _metrics(files), _report(files)
     remove_tree(entry.path)
     entry.path.mkdir(parents=True)
-    for source, target in (
-        (files.config, entry.config),
-        (files.checkpoint, entry.checkpoint),
-        (files.weights, entry.weights),
-    ):
-        atomic.write_bytes(target, source.read_bytes())
-    metrics = _metrics(files)
+    for file, data in copied.items():
+        atomic.write_bytes(entry.path / file, data)
     atomic.write_text(entry.metrics, json.dumps(metrics, indent=2, allow_nan=False) + "\n")
-    report = _report(files)
     if report is not None:
         atomic.write_text(entry.report, as_json(report))
         atomic.write_text(entry.report_text, render(report))
@@ -85,30 +81,35 @@ def _report(files: RoundDir) -> VerifyReport | None:
     return report.model_copy(update={"bundle_path": None, "branch": None, "commit_sha": None})
 
 
+def _provenance(given: argparse.Namespace) -> Provenance:
+    path = EntryDir(given.round_dir).provenance
+    if not given.made_by and path.is_file():
+        return Provenance.model_validate_json(path.read_text(encoding="utf-8"))
+    told = {
+        "run_id": given.run_id,
+        "branch": given.branch,
+        "commit": given.commit,
+        "commands": given.made_by or [],
+        "seeds": given.seed or [],
+        "devices": given.device or [],
+        "notes": given.notes,
+        "files": {},
+    }
+    return validate_model(told, Provenance, where="provenance")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("round_dir", type=Path)
     parser.add_argument("name", help="ENV/NAME")
-    parser.add_argument(
-        "--made-by", action="append", required=True, help="a command of its training (repeatable, in order)"
-    )
-    parser.add_argument("--seed", type=int, action="append", required=True, help="of each command")
-    parser.add_argument("--device", action="append", required=True, help="of each command")
+    parser.add_argument("--made-by", action="append", help="a command of its training (repeatable, in order)")
+    parser.add_argument("--seed", type=int, action="append", help="of each command")
+    parser.add_argument("--device", action="append", help="of each command")
     for word in ("run-id", "branch", "commit", "notes"):
         parser.add_argument(f"--{word}")
     given = parser.parse_args()
-    provenance = Provenance(
-        run_id=given.run_id,
-        branch=given.branch,
-        commit=given.commit,
-        commands=given.made_by,
-        seeds=given.seed,
-        devices=given.device,
-        notes=given.notes,
-        files={},
-    )
     try:
-        entry = add(given.round_dir, given.name, provenance)
+        entry = add(given.round_dir, given.name, _provenance(given))
     except AutoQECError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code

@@ -164,7 +164,7 @@ def _chosen(env: Environment, decoders: Iterable[str | Path | DecoderFactory] | 
     chosen: dict[str, DecoderFactory] = {plain_backend(env).name: plain_backend(env)}
     for each in wanted:
         found: Sequence[DecoderFactory]
-        if isinstance(each, Path) or is_zoo_name(each) or (isinstance(each, str) and os.sep in each):
+        if isinstance(each, Path) or (isinstance(each, str) and (os.sep in each or is_zoo_name(each))):
             found = [load_predecoder(each)]
         elif isinstance(each, str):
             found = choose([each.strip()], orders, where="decoders")

@@ -50,9 +50,7 @@ def list_entries(as_json: bool) -> None:
         ],
         least=(3,),
     )
-    click.echo(
-        "Gain: LER of the plain backend less that of the predecoder, on the same shots, at the reference p."
-    )
+    click.echo("Gain: LER of the plain backend less the predecoder's, at the reference p.")
 
 
 def _gain(entry: ZooEntry) -> str:

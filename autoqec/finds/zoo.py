@@ -193,8 +193,8 @@ def _json(path: Path) -> object:
     return parse_json(decoded(_bytes(path), where=path.name), where=path.name)
 
 
-def is_zoo_name(given: object) -> bool:
-    return isinstance(given, str | Path) and str(given).startswith(ZOO)
+def is_zoo_name(given: str | Path) -> bool:
+    return str(given).startswith(ZOO)
 
 
 def round_folder(given: str | Path, workspace: str | Path) -> Path:

@@ -70,17 +70,15 @@ def entry_card(entry: ZooEntry) -> str:
     """Of an entry of the zoo, also of one that is not verified: its figures are then those of its own validation, and called so."""
     config = load_model(EntryDir(entry.path).config, PredecoderDSL)
     env, report = load_env(entry.env), entry.report if entry.is_verified else None
-    warning = [
-        f"**Not verified**{'' if entry.report is None else f': its report says {entry.report.verdict}'}. The figures below are those of its "
-        f"own validation. `autoqec zoo verify {entry.name}` measures them on fresh shots."
-    ]
-    measured = (
-        (warning, _validated(entry))
+    told = "" if entry.report is None else f": its report says {entry.report.verdict}"
+    warning = f"**Not verified**{told}. The figures are those of its own validation. `autoqec zoo verify {entry.name}` measures on fresh shots."
+    measured: tuple[Iterable[str], ...] = (
+        (_validated(entry),)
         if report is None
         else (_figures(report), _confidence(report), _cost(report), _limits(report))
     )
     sections = (
-        [f"# Predecoder: {entry.name}"],
+        [f"# Predecoder: {entry.name}", *([] if entry.is_verified else ["", warning])],
         ["## What it is\n", f"- Kind: {config.type}.", *_options(options_of(config))],
         _where(entry.env, env, env.content_hash, is_verified=entry.is_verified),
         *measured,
@@ -114,7 +112,7 @@ def _made(entry: ZooEntry) -> Iterator[str]:
     yield "```"
     yield from entry.provenance.commands
     yield "```\n"
-    yield f"Seeds: {', '.join(map(str, entry.provenance.seeds))}. Devices: {', '.join(map(_safe, entry.provenance.devices))}."
+    yield f"Seeds: {', '.join(map(str, entry.provenance.seeds))}. Devices: {'; '.join(map(_safe, entry.provenance.devices))}."
     if entry.provenance.notes is not None:
         yield f"\n{_safe(entry.provenance.notes)}"
 
