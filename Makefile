@@ -10,7 +10,7 @@ ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_N
 WORKERS := $(if $(filter -n% --numprocesses% no:xdist -pno:xdist,$(PYTEST_ADDOPTS)),,-n 2 --dist worksteal)
 PYTEST := $(ONE_THREAD) $(BIN)/python -m pytest
 
-.PHONY: help setup demo docs pictures fuzz test test-slow test-verifier test-runs test-agents test-ray test-pages lint quick bench calibration cheats crash-test clean
+.PHONY: help setup demo docs pictures zoo-verify fuzz test test-slow test-verifier test-runs test-agents test-ray test-pages lint quick bench calibration cheats crash-test clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -27,6 +27,9 @@ docs: setup ## The documentation as a site in build/site, without a network; a d
 
 pictures: setup ## Draw the pictures of docs/concepts.md again, by tools/concept_pictures.py
 	$(BIN)/python tools/concept_pictures.py
+
+zoo-verify: setup ## Verify every predecoder of the zoo again, on fresh shots and at full strength
+	$(BIN)/python -m autoqec zoo verify
 
 test: lint ## Lint, then the test suite
 	$(PYTEST) $(WORKERS) -m "not slow and not runs and not verifier and not fuzz and not agents and not ray and not pages"

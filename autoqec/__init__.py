@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from autoqec.errors import AutoQECError
     from autoqec.finds.predecoder import Predecoder, load_predecoder
     from autoqec.finds.sinter_adapter import sinter_decoders
+    from autoqec.finds.zoo import zoo_entries
 
 __version__ = "0.2.0"
 
@@ -46,6 +47,7 @@ _HOMES = {
     "sinter_decoders": "finds.sinter_adapter",
     "train": "api.rounds",
     "verify": "api.verification",
+    "zoo_entries": "finds.zoo",
 }
 
 __all__ = [
@@ -65,6 +67,7 @@ __all__ = [
     "sinter_decoders",
     "train",
     "verify",
+    "zoo_entries",
 ]
 
 

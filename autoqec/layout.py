@@ -196,6 +196,24 @@ def config_file(given: str | Path) -> Path:
     return Path(given) if named is None or is_there(Path(given)) else named
 
 
+ZOO = "zoo:"
+"""How the name of an entry of the zoo begins where a round is asked for: zoo:ENV/NAME."""
+
+
+def zoo_folder() -> Path:
+    """The predecoders that come with the package, as ENV/NAME."""
+    return Path(__file__).parent / "zoo"
+
+
+class EntryDir(RoundDir):
+    """The files of an entry of the zoo: those of a round, what it is in words, and where it comes from."""
+
+    def __init__(self, path: str | Path) -> None:
+        super().__init__(path)
+        self.card = self.path / "card.md"
+        self.provenance = self.path / "provenance.json"
+
+
 def runs_folder(workspace: str | Path) -> Path:
     return Path(workspace) / "runs"
 

@@ -20,6 +20,7 @@ from autoqec.envs.load import load_env
 from autoqec.errors import InputError
 from autoqec.executors.registry import LOCAL, opened
 from autoqec.finds.predecoder import Predecoder, load_predecoder
+from autoqec.finds.zoo import is_zoo_name
 
 if TYPE_CHECKING:
     import pandas
@@ -115,7 +116,7 @@ def compare(
 
     Args:
         env: an environment, the name of a builtin one, or its YAML file.
-        decoders: names of baselines ("belief_matching", "bposd-10"), folders of rounds ("runs/r1"), what `load_predecoder` returns.
+        decoders: names of baselines ("belief_matching", "bposd-10"), folders of rounds ("runs/r1"), "zoo:ENV/NAME", what `load_predecoder` returns.
             Default: the environment's baselines. The plain backend always takes part.
         p: one physical error rate or several. Default: the environment's sweep.
         shots: per p.
@@ -163,7 +164,7 @@ def _chosen(env: Environment, decoders: Iterable[str | Path | DecoderFactory] | 
     chosen: dict[str, DecoderFactory] = {plain_backend(env).name: plain_backend(env)}
     for each in wanted:
         found: Sequence[DecoderFactory]
-        if isinstance(each, Path) or (isinstance(each, str) and os.sep in each):
+        if isinstance(each, Path) or (isinstance(each, str) and (os.sep in each or is_zoo_name(each))):
             found = [load_predecoder(each)]
         elif isinstance(each, str):
             found = choose([each.strip()], orders, where="decoders")

@@ -12,6 +12,7 @@ from autoqec.envs.environment import Environment
 from autoqec.envs.load import load_env
 from autoqec.errors import AutoQECError, InputError
 from autoqec.executors.registry import LOCAL, check_reachable
+from autoqec.finds.zoo import round_folder
 from autoqec.io.git import checked_out
 from autoqec.io.optional import check_installed
 from autoqec.io.strict_yaml import read_yaml
@@ -75,7 +76,7 @@ def train(
         profile: shots and epochs. Default: the config's. A campaign is for hours, on one or several GPUs.
         processes: of a campaign, which train one model together. Default: one for each GPU.
         seed: of weights and shots.
-        init_from: the round whose checkpoint is the start: its folder, its checkpoint.pt, or what `train` returned. What fits is taken
+        init_from: the round whose checkpoint is the start: its folder, its checkpoint.pt, `zoo:ENV/NAME`, or what `train` returned. What fits is taken
             over; `metrics.init_from` says what did.
         train_shots: file of recorded shots to train on instead of sampled ones, in a format of Stim; each shot ends with its observables,
             unless train_observables is the file of those. The last fifth does not train: it chooses among training states.
@@ -150,7 +151,7 @@ def train(
 def _start(given: str | Path | Round | None) -> str | None:
     if given is None:
         return None
-    return str((given.path if isinstance(given, Round) else Path(given)).resolve())
+    return str((given.path if isinstance(given, Round) else round_folder(given, "")).resolve())
 
 
 def _read(config: Config) -> tuple[dict[str, Any], PredecoderDSL]:

@@ -13,7 +13,7 @@ from autoqec.eval import verify as verification
 from autoqec.eval.options import VerifyOptions
 from autoqec.eval.schema import VerifyReport
 from autoqec.executors.registry import LOCAL, opened
-from autoqec.layout import in_runs
+from autoqec.finds.zoo import round_folder, writable
 
 if TYPE_CHECKING:
     from autoqec.api.rounds import Round
@@ -34,7 +34,8 @@ def verify(
     """The independent verification of a round on fresh shots, its model in the sandbox. Writes the report beside the round.
 
     Args:
-        round_dir: folder of a round, or what `train` returned. `ID/round_3` stands for `runs/ID/round_3` of the working directory.
+        round_dir: folder of a round, or what `train` returned. `ID/round_3` stands for `runs/ID/round_3` of the working directory;
+            of `zoo:ENV/NAME` a copy is verified, and no report is left.
         env: what it was trained on. Default: found by what the round says.
         parents: of a compose round, on the same shots; then the report says whether it composes.
         seeds: first and last label inside the holdout range, or how many of its first ones. Default: all.
@@ -55,10 +56,10 @@ def verify(
     if isinstance(seeds, int):
         first = env.spec.noise.seed_policy.holdout[0]
         seeds = (first, first + seeds - 1)
-    with opened(executor or LOCAL) as where:
+    with opened(executor or LOCAL) as where, writable(path) as folder:
         chosen = VerifyOptions(seeds=seeds, executor=where, **options)
-        return verification.verify_together([path, *map(_folder, parents)], env, chosen)[0]
+        return verification.verify_together([folder, *map(_folder, parents)], env, chosen)[0]
 
 
 def _folder(given: str | Path | Round) -> Path:
-    return in_runs(given, Path.cwd()) if isinstance(given, str | Path) else given.path
+    return round_folder(given, Path.cwd()) if isinstance(given, str | Path) else given.path

@@ -35,6 +35,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "baseline": ("baseline", "Compare classical decoders on the same shots."),
         "decode": ("decode", "Decode recorded shots of a detector error model."),
         "export": ("export", "Export a round's predecoder as ONNX or safetensors."),
+        "zoo": ("zoo", "Predecoders that come with AutoQEC: list, show, verify, get."),
     },
     "Environments": {
         "env": ("env", "List, show and validate environments."),

@@ -65,7 +65,7 @@ def _distances(_context: click.Context, _option: click.Parameter, text: str | No
     "rounds",
     multiple=True,
     type=RunPath(),
-    help="A round: its predecoder, on the same shots (repeatable).",
+    help="A round, or zoo:ENV/NAME: its predecoder, on the same shots (repeatable).",
 )
 @click.option("--workers", type=Count(min=1, max=4096), help="Worker processes. Default: one per core.")
 @executor_option("Where workers are; the failures are the same.")

@@ -42,7 +42,7 @@ def command(
     p: float | None,
     repo: Path | None,
 ) -> None:
-    """Export the predecoder of ROUND_DIR.
+    """Export the predecoder of ROUND_DIR: a folder, or zoo:ENV/NAME.
 
     A predecoder with code of its own, in its config or on its branch, has no ONNX file: that code runs in the sandbox only.
     """

@@ -10,17 +10,19 @@ import click
 
 from autoqec.commands.options import AnyPath, path_problem
 from autoqec.io.closest import did_you_mean
-from autoqec.layout import RunDir, config_file, example_configs, in_runs, runs_folder
+from autoqec.layout import RunDir, config_file, example_configs, runs_folder
 
 _CONFIGS = (".yaml", ".yml", ".json")
 
 
 class RunPath(AnyPath):
     """A run, a round or a file of one, that is there: by its path, or by the id of a run of this folder's `runs/`, as in
-    ID, or ID/round_3. A path that exists comes first."""
+    ID, or ID/round_3. A path that exists comes first. `zoo:ENV/NAME` is the folder of a predecoder that comes with the package."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        named = value if path_problem(value) else in_runs(value, "")
+        from autoqec.finds.zoo import round_folder
+
+        named = value if path_problem(value) else round_folder(value, "")
         return super().convert(named, param, ctx)
 
     def problem(self, path: Path) -> str | None:

@@ -47,7 +47,7 @@ from autoqec.envs.shot_files import FORMATS
 @click.option(
     "--init-from",
     type=RunPath(),
-    help="Start from the checkpoint of this round (folder, or checkpoint.pt): what fits is taken over, and the round says what.",
+    help="Start from the checkpoint of this round (folder, checkpoint.pt, or zoo:ENV/NAME): what fits is taken over, and the round says what.",
 )
 @executor_option("Where validation decodes; code that is not the installed package's own always does here.")
 @click.option(

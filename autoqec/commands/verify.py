@@ -98,10 +98,11 @@ def command(
 ) -> None:
     """Verify the checkpoint of ROUND_DIR on fresh shots, in the sandbox.
 
-    Writes verification_report.json and .md there. Exit code 0 VERIFIED, 3 SUSPICIOUS, 4 FAILED, 2 bad input.
+    Writes verification_report.json and .md there; of zoo:ENV/NAME a copy is verified, and no report is kept. Exit code 0 VERIFIED, 3 SUSPICIOUS, 4 FAILED, 2 bad input.
     """
     from autoqec.api.verification import verify
     from autoqec.decoders.checkpoint_env import env_or_own
+    from autoqec.finds.zoo import is_in_zoo
 
     env = env_or_own(env_name, round_dir)
     if env_name is None:
@@ -111,15 +112,16 @@ def command(
     if as_json:
         print_json(head.model_dump(mode="json"))
     else:
-        _print(round_dir, head)
+        print_report(str(round_dir), head, None if is_in_zoo(round_dir) else round_dir)
         if (found := head.composition) is not None:
             gains = ", ".join(f"{gain:.4g}" for gain in (found.child_delta, *found.parent_deltas))
             click.echo(f"Composition: {found.reading} (gains of child and parents: {gains})")
     sys.exit(EXIT_CODES[head.verdict])
 
 
-def _print(path: Path, report: VerifyReport) -> None:
-    click.echo(f"{report.verdict}  {path}")
+def print_report(name: str, report: VerifyReport, folder: Path | None) -> None:
+    """folder: where the report was written; None for one of the zoo, which keeps none."""
+    click.echo(f"{report.verdict}  {name}")
     click.echo(f"  {report.notes}")
     print_table(
         "",
@@ -150,4 +152,7 @@ def _print(path: Path, report: VerifyReport) -> None:
         f"{applied - len(broken)} of {applied} guards ok{': not ' + ', '.join(broken) if broken else ''}; "
         f"sandbox: {report.sandbox_tier if report.sandboxed else 'unsandboxed'}; {report.seconds:.0f} s"
     )
-    click.echo(f"Report: {path / 'verification_report.md'}")
+    if folder is None:
+        click.echo("No report is kept. To keep one: autoqec zoo get, and verify what it copied.")
+    else:
+        click.echo(f"Report: {folder / 'verification_report.md'}")

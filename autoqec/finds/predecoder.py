@@ -23,11 +23,12 @@ from autoqec.eval.scope import MODEL_CODE
 from autoqec.eval.subject import Described, code_of_round
 from autoqec.finds.confined import ConfinedDecoder
 from autoqec.finds.fit import fitted
+from autoqec.finds.zoo import round_folder
 from autoqec.io.hashing import sha256_bytes
 from autoqec.io.optional import named_if_missing
 from autoqec.io.untrusted_file import is_there
 from autoqec.io.validate import validate_model
-from autoqec.layout import RoundDir, VerifierDir, in_runs
+from autoqec.layout import RoundDir, VerifierDir
 from autoqec.sandbox.installed import installed_root, is_same_package
 
 if TYPE_CHECKING:
@@ -207,7 +208,8 @@ def load_predecoder(
     """The predecoder of a round, as a decoder.
 
     Args:
-        source: folder of a round, or its checkpoint.pt. `ID/round_3` stands for `runs/ID/round_3` of the working directory.
+        source: folder of a round, or its checkpoint.pt. `ID/round_3` stands for `runs/ID/round_3` of the working directory,
+            `zoo:ENV/NAME` for a predecoder that comes with the package.
         env: what it was trained on. Default: found by what the round says, if it is there.
         p: physical error rate of the shots. Default: the environment's reference p.
         order: of ordered statistics, for environments with that backend. A round is verified with 0.
@@ -223,7 +225,7 @@ def load_predecoder(
         >>> shots = find.env.sample(find.p, 1000)                                 # doctest: +SKIP
         >>> (find.decode(shots.detectors) != shots.observables).any(axis=1).sum() # doctest: +SKIP
     """
-    given = in_runs(source, Path.cwd())
+    given = round_folder(source, Path.cwd())
     files = RoundDir(given if given.is_dir() else given.parent)
     path = files.checkpoint if given.is_dir() else given
     if not is_there(path):

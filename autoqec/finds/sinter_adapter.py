@@ -19,10 +19,10 @@ from autoqec.decoders import sinter_adapter
 from autoqec.decoders.sinter_adapter import SinterDecoder
 from autoqec.errors import InputError
 from autoqec.finds.predecoder import load_predecoder
-from autoqec.layout import in_runs
+from autoqec.finds.zoo import round_folder, split_list
 
 VARIABLE = "AUTOQEC_PREDECODERS"
-"""Folders of rounds, separated as in PATH; `NAME=FOLDER` gives one a name."""
+"""Folders of rounds, or zoo:ENV/NAME, separated as in PATH; `NAME=FOLDER` gives one a name."""
 DISCARD = "AUTOQEC_DISCARD_BELOW"
 """Log-odds below which the decoders `..._above_...` discard a shot; without it there are none."""
 
@@ -33,7 +33,7 @@ def sinter_decoders(
     """Decoders by their sinter names. One that is not installed says so when it is used.
 
     Args:
-        predecoders: folders of rounds, each `FOLDER` or `NAME=FOLDER`. Default: those of the environment variable
+        predecoders: folders of rounds or `zoo:ENV/NAME`, each `FOLDER` or `NAME=FOLDER`. Default: those of the environment variable
             AUTOQEC_PREDECODERS.
         discard_below: log-odds below which a shot is discarded by a second form of every decoder, `NAME_above_2` for 2: sinter adds up
             what has the same name. Default: the environment variable AUTOQEC_DISCARD_BELOW, or no such forms. A decoder
@@ -42,11 +42,11 @@ def sinter_decoders(
     if discard_below is None and (text := os.environ.get(DISCARD)):
         discard_below = _log_odds(text)
     if predecoders is None:
-        predecoders = [part for part in os.environ.get(VARIABLE, "").split(os.pathsep) if part]
+        predecoders = split_list(os.environ.get(VARIABLE, ""), os.pathsep)
     found = sinter_adapter.decoders()
     for given in predecoders:
         name, _, folder = str(given).rpartition("=")
-        if not in_runs(folder, Path.cwd()).exists():
+        if not round_folder(folder, Path.cwd()).exists():
             raise InputError(f"{folder!r} is not a folder", where=VARIABLE, hint="give the folder of a round")
         factory = load_predecoder(folder, name=name or None)
         key = f"autoqec_{factory.name}"

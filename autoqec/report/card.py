@@ -1,19 +1,25 @@
-"""The model card of a verified round: what it is, what it was verified on, what it costs, where it ends, how to load it and make it again."""
+"""Model cards, of verified rounds and of entries of the zoo: what it is, what it was verified on, what it costs, where it ends, how to load
+it and make it again."""
 
 from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from autoqec.decoders.dsl_schema import PredecoderDSL
+from autoqec.envs.environment import Environment
+from autoqec.envs.load import load_env
 from autoqec.errors import InputError
 from autoqec.eval.latency import one_shot
 from autoqec.eval.schema import PairedFigures, VerifyReport
-from autoqec.layout import RoundDir
+from autoqec.finds.zoo import ZooEntry
+from autoqec.io.validate import load_model
+from autoqec.layout import ZOO, EntryDir, RoundDir
 from autoqec.report.reading import quote
 from autoqec.report.review.rounds import Reviewed
-from autoqec.report.run_view import RunView, config_of, parents_of, view_run
+from autoqec.report.run_view import RunView, config_of, options_of, parents_of, view_run
 
 
 def card_of(round_dir: Path) -> str:
@@ -49,7 +55,7 @@ def model_card(view: RunView, one: Reviewed, report: VerifyReport) -> str:
     sections = (
         [f"# Predecoder: {_safe(view.run_id)}, round {one.number}"],
         _what(one),
-        _where(view, report),
+        _where(view.env_name, view.env, report.env_hash),
         _figures(report),
         _confidence(report),
         _cost(report),
@@ -57,7 +63,58 @@ def model_card(view: RunView, one: Reviewed, report: VerifyReport) -> str:
         _use(view, one, report),
         _again(view, one),
     )
+    return _joined(sections)
+
+
+def entry_card(entry: ZooEntry) -> str:
+    """Of an entry of the zoo, also of one that is not verified: its figures are then those of its own validation, and called so."""
+    config = load_model(EntryDir(entry.path).config, PredecoderDSL)
+    env, report = load_env(entry.env), entry.report if entry.is_verified else None
+    told = "" if entry.report is None else f": its report says {entry.report.verdict}"
+    warning = f"**Not verified**{told}. The figures are those of its own validation. `autoqec zoo verify {entry.name}` measures on fresh shots."
+    measured: tuple[Iterable[str], ...] = (
+        (_validated(entry),)
+        if report is None
+        else (_figures(report), _confidence(report), _cost(report), _limits(report))
+    )
+    sections = (
+        [f"# Predecoder: {entry.name}", *([] if entry.is_verified else ["", warning])],
+        ["## What it is\n", f"- Kind: {config.type}.", *_options(options_of(config))],
+        _where(entry.env, env, env.content_hash, is_verified=entry.is_verified),
+        *measured,
+        _loading(f"{ZOO}{entry.name}", entry.metrics.checkpoint_sha256),
+        _made(entry),
+    )
+    return _joined(sections)
+
+
+def _joined(sections: Iterable[Iterable[str]]) -> str:
     return "\n\n".join("\n".join(section) for section in map(list, sections) if section) + "\n"
+
+
+def _validated(entry: ZooEntry) -> Iterator[str]:
+    found = entry.metrics
+    yield "## Figures of its validation\n"
+    yield f"- {found.flops_per_syndrome} FLOPs per syndrome in the mean, {found.n_params} parameters.\n"
+    yield "| p | shots | compared with | its LER | this LER | difference | ratio |\n|---|---|---|---|---|---|---|"
+    others = [row for row in found.baselines or () if row not in found.per_p]
+    for row in (*found.per_p, *others):
+        delta = f"{_n(row['delta'])} ({_range((row['delta_low'], row['delta_high']))})"
+        ratio = f"{_n(row['ratio'])} ({_range((row['ratio_low'], row['ratio_high']))})"
+        yield (
+            f"| {row['p']:g} | {row['shots']} | {_safe(row['plain'])} | {_n(row['ler_plain'])} | {_n(row['ler_predecoder'])} "
+            f"| {delta} | {ratio} |"
+        )
+
+
+def _made(entry: ZooEntry) -> Iterator[str]:
+    yield "## How it was made\n"
+    yield "```"
+    yield from entry.provenance.commands
+    yield "```\n"
+    yield f"Seeds: {', '.join(map(str, entry.provenance.seeds))}. Devices: {'; '.join(map(_safe, entry.provenance.devices))}."
+    if entry.provenance.notes is not None:
+        yield f"\n{_safe(entry.provenance.notes)}"
 
 
 def _safe(text: object) -> str:
@@ -72,21 +129,28 @@ def _what(one: Reviewed) -> Iterator[str]:
     yield f"- Hypothesis: {_safe(one.hypothesis or 'none')}"
     yield f"- Parents: {', '.join(map(_safe, parents_of(one))) or 'unknown'}."
     yield f"- Commit: {_safe(one.row.get('commit_sha') or 'unknown')}, branch {_safe(one.row.get('branch') or 'unknown')}."
-    if options := config_of(one):
+    yield from _options(config_of(one))
+
+
+def _options(options: Mapping[str, str]) -> Iterator[str]:
+    if options:
         yield "\n| option | value |\n|---|---|"
         yield from (f"| {_safe(option)} | {_safe(value)} |" for option, value in options.items())
 
 
-def _where(view: RunView, report: VerifyReport) -> Iterator[str]:
+def _where(
+    name: str, env: Environment | None, env_hash: str | None, *, is_verified: bool = True
+) -> Iterator[str]:
     yield "## For which code and noise\n"
-    env = view.env
-    yield f"- Environment: {_safe(view.env_name)}" + (
-        "." if report.env_hash is None else f", content hash {_safe(report.env_hash)}."
+    yield f"- Environment: {_safe(name)}" + (
+        "." if env_hash is None else f", content hash {_safe(env_hash)}."
     )
     if env is not None:
         spec = env.spec
         yield f"- Code {_safe(spec.code.source)}, noise {_safe(spec.noise.type)}, p = {', '.join(f'{p:g}' for p in spec.noise.p)}."
-        yield f"- It stands before the {_safe(spec.classical_backend)} backend, and was verified with it only."
+        yield f"- It stands before the {_safe(spec.classical_backend)} backend" + (
+            ", and was verified with it only." if is_verified else "."
+        )
 
 
 def _figures(report: VerifyReport) -> Iterator[str]:
@@ -184,15 +248,20 @@ def _limits(report: VerifyReport) -> Iterator[str]:
 
 
 def _use(view: RunView, one: Reviewed, report: VerifyReport) -> Iterator[str]:
-    name = f"{view.run_id}/round_{one.number}"
+    yield from _loading(
+        f"{view.run_id}/round_{one.number}", report.checkpoint_sha256, "In the folder that holds `runs/`:\n"
+    )
+
+
+def _loading(name: str, sha256: str | None, *place: str) -> Iterator[str]:
     yield "## How to load it\n"
-    yield "In the folder that holds `runs/`:\n"
+    yield from place
     yield f"```python\nimport autoqec\n\nfind = autoqec.load_predecoder({json.dumps(name)})\nshots = find.env.sample(find.p, 1000)"
     yield "predictions = find.decode(shots.detectors)\n```\n"
     yield f"```\nautoqec decode --predecoder {shlex.quote(name)} --in shots.b8 --in-format b8 --out obs.01"
     yield f"autoqec export {shlex.quote(name)} --onnx predecoder.onnx\n```"
-    if report.checkpoint_sha256:
-        yield f"\nSHA-256 of its checkpoint: {_safe(report.checkpoint_sha256)}"
+    if sha256:
+        yield f"\nSHA-256 of its checkpoint: {_safe(sha256)}"
 
 
 def _again(view: RunView, one: Reviewed) -> Iterator[str]:

@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-from autoqec.decoders.dsl_schema import canonical_dict
+from autoqec.decoders.dsl_schema import PredecoderDSL, canonical_dict
 from autoqec.envs.distances import distance_of
 from autoqec.envs.environment import Environment
 from autoqec.envs.load import load_env
@@ -144,9 +144,11 @@ def _model(path: Path, model: Any, gaps: Gaps) -> Any:
 
 def config_of(one: Reviewed) -> dict[str, str]:
     """The options of a round's config by their path, `training.epochs`, as text."""
-    if one.dsl is None:
-        return {}
-    return dict(sorted(_flat(canonical_dict(one.dsl), "")))
+    return {} if one.dsl is None else options_of(one.dsl)
+
+
+def options_of(dsl: PredecoderDSL) -> dict[str, str]:
+    return dict(sorted(_flat(canonical_dict(dsl), "")))
 
 
 def _flat(value: Any, path: str) -> list[tuple[str, str]]:

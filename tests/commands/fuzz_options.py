@@ -99,6 +99,10 @@ def good(scene: Scene) -> dict[tuple[str, ...], tuple[dict[str, str], Words]]:
         ("step", "verify"): ({"run_dir": run, "number": "77"}, []),
         ("verify",): ({"round_dir": no_round, "env_name": env}, []),
         ("watch",): ({"run_dir": run}, []),
+        ("zoo", "get"): ({"name": "no/such", "folder": str(scene.root / "new")}, []),
+        ("zoo", "list"): ({}, ["--json"]),
+        ("zoo", "show"): ({"name": "no/such"}, ["--json"]),
+        ("zoo", "verify"): ({"names": "no/such"}, ["--json"]),
         ("verify-package",): ({"archive": str(scene.root / "odd" / "empty")}, ["--no-evaluate"]),
     }
 

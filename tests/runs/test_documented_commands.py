@@ -41,6 +41,7 @@ ELSEWHERE = {
     r"autoqec .*(--proposer llm|--budget-usd).*": "tests/runs/test_llm_runs.py, test_agent_runs.py",
     r"autoqec .*--executor ray.*": "tests/executors/test_on_ray.py, on a cluster",
     r"autoqec verify .*--bundle.*": "tests/commands/test_verify.py, with the bundle of a report of its own",
+    r"autoqec (zoo verify|.*zoo:).*": "tests/finds/test_zoo.py, on the code of the entry",
     r"autoqec verify-package .*": "tests/runs/test_package_verified.py, which measures again",
 }
 """Commands that wait for somebody or need more than a workspace, or minutes, and what plays them."""

@@ -35,5 +35,5 @@ def test_paths_in_the_table_of_rooms_exist() -> None:
 def test_every_package_has_its_row() -> None:
     text = (ROOT / "AGENTS.md").read_text(encoding="utf-8")
     packages = {path.parent.name for path in (ROOT / "autoqec").glob("*/__init__.py")}
-    data = {"example_db", "knowledge"}
+    data = {"example_db", "knowledge", "zoo"}
     assert {name for name in packages - data if f"| `autoqec.{name}` |" not in text} == set()

@@ -31,7 +31,7 @@ home = pathlib.Path(autoqec.__file__).parent
 assert pathlib.Path(sys.prefix) in home.parents, home
 print(autoqec.compare("surface_d3_depol", p=0.01, shots=100, workers=1))
 import importlib.resources as r
-for package, name in (("agents.prompts", "*.md"), ("example_db", "*.yaml"), ("knowledge", "*.md"), ("agent_tools", "skills/*/SKILL.md"), ("report.page", "static/*.js")):
+for package, name in (("agents.prompts", "*.md"), ("example_db", "*.yaml"), ("knowledge", "*.md"), ("agent_tools", "skills/*/SKILL.md"), ("report.page", "static/*.js"), ("zoo", "*/*/checkpoint.pt")):
     assert list((home / package.replace(".", "/")).glob(name)), package
 """
     variables = {**os.environ, "PYTHONPATH": libraries}
