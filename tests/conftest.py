@@ -19,13 +19,33 @@ sys.path.append(
 
 @pytest.fixture(scope="session", autouse=True)
 def _own_cache(pytestconfig: pytest.Config) -> object:
-    """The verifier's kernels are compiled once for a checkout: they are known by the hashes of their sources."""
-    kernels = pytestconfig.rootpath / ".pytest_cache" / "autoqec-kernels"
+    """Kernels alone are kept, and compiled once for a checkout and all its test processes: the hashes of their sources name them."""
+    kept = pytestconfig.rootpath / ".pytest_cache"
+    compiled = kept / "autoqec-compiled"
+    compiled.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        (Path(folder) / "compiled").symlink_to(compiled)
         patch.setenv("AUTOQEC_CACHE", folder)
-        patch.setenv("AUTOQEC_KERNELS", str(kernels))
+        patch.setenv("AUTOQEC_KERNELS", str(kept / "autoqec-kernels"))
         patch.delenv("COLUMNS", raising=False)  # tables are as wide as they need, wherever the tests run
+        _fill_kernel_store(kept)
         yield
+
+
+def _fill_kernel_store(kept: Path) -> None:
+    """The verifier would compile all over again what the package has: it trusts nobody's cache. Here both are of this checkout."""
+    if any(kept.glob("autoqec-kernels/*/seal.json")):
+        return
+    from autoqec.eval.kernel_store import KernelStore
+    from autoqec.io.locks import locked
+    from autoqec.sandbox.installed import installed_root
+    from autoqec.sandbox.kernel_cache import copy_kernels, ensure_compiled, kernels_for
+
+    with locked(kept / "autoqec-filling.lock"), tempfile.TemporaryDirectory() as folder:
+        if not any(kept.glob("autoqec-kernels/*/seal.json")):
+            ensure_compiled()
+            copy_kernels(kernels_for(installed_root()), Path(folder))
+            KernelStore().keep(Path(folder))
 
 
 @pytest.fixture(scope="session", autouse=True)

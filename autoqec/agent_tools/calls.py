@@ -21,6 +21,7 @@ import autoqec
 from autoqec.errors import ERROR_JSON, AutoQECError
 from autoqec.io import processes
 from autoqec.io.child_env import child_environment
+from autoqec.io.watchdog import DEADLINE_CODE
 
 ANSWER_BYTES = 200_000
 ERROR_BYTES = 20_000
@@ -56,7 +57,7 @@ async def call_cli(
             await process.stdin.aclose()  # type: ignore[union-attr]
             await process.aclose()
     where = f"autoqec {arguments[0]}"
-    if code == processes.DEADLINE_CODE:
+    if code == DEADLINE_CODE:
         raise AutoQECError(
             f"ran past {deadline_s:g} s and was ended, with all that it had started",
             where=where,

@@ -2,25 +2,22 @@
 
 `run` puts a watchdog between this process and the command. The watchdog ends the command and every descendant of it,
 whatever session they moved to, when the deadline passes, when the command itself ends, and when the process that
-called `run` ends: also if that one is killed. This file is the watchdog's program, too, and imports nothing of AutoQEC then.
+called `run` ends: also if that one is killed.
 """
 
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
-import signal
 import subprocess
 import sys
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
 
-DEADLINE_CODE = 124
-_SET_CHILD_SUBREAPER = 36
+from autoqec.io import watchdog
+from autoqec.io.watchdog import DEADLINE_CODE, stat_fields, tree
 
 
 @dataclass(frozen=True)
@@ -39,7 +36,7 @@ def watched(command: Sequence[str], deadline_s: float, *, open_input: bool = Fal
     open_input: the command's own input stays open, and empty, for as long as the watchdog lives; else there is none.
     """
     words = [repr(deadline_s), "open" if open_input else "none"]
-    return [sys.executable, "-I", "-S", str(Path(__file__).resolve()), *words, *command]
+    return [sys.executable, "-I", "-S", str(Path(watchdog.__file__).resolve()), *words, *command]
 
 
 def run(
@@ -100,30 +97,12 @@ def _drain(pipe: object, name: str, outputs: dict[str, bytes]) -> None:
     outputs[name] = pipe.read()  # type: ignore[attr-defined]
 
 
-def descendants(root: int) -> list[int]:
-    """Process ids below `root`, from /proc or `ps`."""
-    children: dict[int, list[int]] = {}
-    for pid, parent in _parents():
-        children.setdefault(parent, []).append(pid)
-    found, waiting = [], [root]
-    while waiting:
-        for pid in children.get(waiting.pop(), []):
-            found.append(pid)
-            waiting.append(pid)
-    return found
-
-
-def tree(root: int) -> list[int]:
-    """A process and all below it."""
-    return [root, *descendants(root)]
-
-
 def cpu_seconds(root: int) -> float:
     """CPU seconds of a process and all below it, those of threads that have ended included; 0 where there is no /proc."""
     ticks = 0
     with contextlib.suppress(OSError, ValueError, IndexError):
         for pid in tree(root):
-            fields = _stat(pid)
+            fields = stat_fields(pid)
             ticks += int(fields[11]) + int(fields[12])
     return ticks / os.sysconf("SC_CLK_TCK")
 
@@ -150,71 +129,3 @@ def is_open(path: Path) -> bool:
             if descriptor.readlink() == path:
                 return True
     return False
-
-
-def _stat(pid: int) -> list[str]:
-    """Fields of /proc/<pid>/stat from the state on. The name before them is in brackets and may hold anything, brackets too."""
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-
-
-def _parents() -> list[tuple[int, int]]:
-    proc = Path("/proc")
-    if (proc / "self" / "stat").exists():
-        pairs = []
-        for entry in proc.iterdir():
-            if entry.name.isdecimal():
-                with contextlib.suppress(OSError, ValueError):
-                    pairs.append((int(entry.name), int(_stat(int(entry.name))[1])))
-        return pairs
-    listing = subprocess.run(["ps", "-A", "-o", "pid=,ppid="], capture_output=True, text=True, check=True)
-    return [(int(pid), int(parent)) for pid, parent in map(str.split, listing.stdout.splitlines())]
-
-
-def _kill_descendants() -> None:
-    """Until none is left: a process may start another while the list is read."""
-    while True:
-        alive = [pid for pid in descendants(os.getpid()) if pid != os.getpid()]
-        for pid in alive:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, signal.SIGKILL)
-        try:
-            while os.waitpid(-1, 0 if alive else os.WNOHANG)[0]:
-                pass
-        except ChildProcessError:
-            pass
-        if not alive:
-            return
-
-
-def _watch(deadline_s: float, stdin: str, command: list[str]) -> int:
-    with contextlib.suppress(OSError, AttributeError):
-        # Orphans of the command become children of the watchdog (Linux; elsewhere they are found while their parents live).
-        ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    given = subprocess.PIPE if stdin == "open" else subprocess.DEVNULL
-    process = subprocess.Popen(command, stdin=given, start_new_session=True)
-    ended = threading.Event()
-
-    def caller_is_gone() -> None:
-        os.read(0, 1)
-        if not ended.is_set():
-            _kill_descendants()
-            os._exit(DEADLINE_CODE)
-
-    def stop(signum: int, _: FrameType | None) -> None:
-        _kill_descendants()
-        os._exit(128 + signum)
-
-    for name in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(name, stop)
-    threading.Thread(target=caller_is_gone, daemon=True).start()
-    try:
-        code = process.wait(timeout=deadline_s)
-    except subprocess.TimeoutExpired:
-        code = DEADLINE_CODE
-    ended.set()
-    _kill_descendants()
-    return code if code >= 0 else 128 - code
-
-
-if __name__ == "__main__":
-    sys.exit(_watch(float(sys.argv[1]), sys.argv[2], sys.argv[3:]))

@@ -19,7 +19,7 @@ from mcp_client import SECRET, call_all, data_of, error_of, with_client
 from autoqec.agent_tools.tools import TOOLS
 from autoqec.agents.prompts import role_prompt
 from autoqec.envs.load import builtin_names
-from autoqec.io import processes
+from autoqec.io.watchdog import descendants
 from autoqec.runner.schema import RoundMetrics
 
 
@@ -204,20 +204,20 @@ def test_a_call_that_is_given_up_leaves_no_process_and_none_had_the_key(workspac
     (workspace / "long.yaml").write_text(yaml.safe_dump({**config, "training": {"epochs": 200}}))
     given = {"env": "surface_d5_depol", "config": "long.yaml", "round_dir": "runs/long", "profile": "prod"}
 
-    others = set(processes.descendants(os.getpid()))  # which earlier tests of this process left
+    others = set(descendants(os.getpid()))  # which earlier tests of this process left
 
     async def use(client: Client) -> tuple[list[str], types.CallToolResult]:
-        (server,) = set(processes.descendants(os.getpid())) - others
+        (server,) = set(descendants(os.getpid())) - others
         call = asyncio.ensure_future(client.call_tool("run_round", given))
-        while len(processes.descendants(server)) < 3:  # the watchdog, the command, the training
+        while len(descendants(server)) < 3:  # the watchdog, the command, the training
             await asyncio.sleep(0.1)
             assert not call.done(), await call
         assert SECRET in environment_of(server)
-        children = [environment_of(pid) for pid in processes.descendants(server)]
+        children = [environment_of(pid) for pid in descendants(server)]
         call.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await call
-        while processes.descendants(server):
+        while descendants(server):
             await asyncio.sleep(0.1)
         return children, await client.call_tool("machine_state", {})
 

@@ -8,6 +8,7 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
+from warm_processes import WARM
 
 from autoqec.agents.accounting import Caps, Ledger
 from autoqec.agents.failures import RoleFailure
@@ -111,10 +112,9 @@ def _spend(path: str, done: multiprocessing.Queue[int]) -> None:
 
 
 def test_processes_that_spend_at_once_do_not_pass_the_cap_together(tmp_path: Path) -> None:
-    method = multiprocessing.get_context("spawn")
-    done: multiprocessing.Queue[int] = method.Queue()
+    done: multiprocessing.Queue[int] = WARM.Queue()
     path = str(RunDir(tmp_path).llm_ledger)
-    workers = [method.Process(target=_spend, args=(path, done)) for _ in range(4)]
+    workers = [WARM.Process(target=_spend, args=(path, done)) for _ in range(4)]
     for worker in workers:
         worker.start()
     calls = sum(done.get() for _ in workers)

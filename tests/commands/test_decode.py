@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import stim
+import warm_processes
 
 from autoqec import PerShotMatching
 
@@ -16,14 +17,8 @@ FORMATS = ["01", "b8", "r8", "hits", "dets", "ptb64"]
 SHOTS = 640  # a multiple of 64, as ptb64 asks
 
 
-def autoqec(*arguments: str, stdin: bytes | None = None) -> subprocess.CompletedProcess:
-    return subprocess.run(
-        [sys.executable, "-m", "autoqec", "decode", *arguments],
-        input=stdin,
-        capture_output=True,
-        check=False,
-        env=os.environ,
-    )
+def autoqec(*arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    return warm_processes.autoqec("decode", *arguments, stdin=stdin)
 
 
 @pytest.fixture(scope="module")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import yaml
+from warm_processes import autoqec_text
 
 from autoqec.commands.options import PlotFile
 from autoqec.errors import InputError
@@ -18,14 +18,7 @@ CONFIG = {"type": "neural_bp", "output_mode": "soft_priors", "neural_bp": {"iter
 
 
 def _fail(folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "autoqec", "env", "show", "surface_d4"],
-        cwd=folder,
-        env={**os.environ, **variables},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    return autoqec_text("env", "show", "surface_d4", cwd=folder, env={**os.environ, **variables})
 
 
 def test_people_get_place_problem_and_hint(tmp_path: Path) -> None:
@@ -63,13 +56,7 @@ def test_what_the_system_refuses_is_one_error(tmp_path: Path, arguments: tuple[s
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(CONFIG))
     (tmp_path / "m.dem").write_text("error(0.1) D0 L0\n")
     (tmp_path / "s.01").write_text("1\n")
-    done = subprocess.run(
-        [sys.executable, "-m", "autoqec", *arguments],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = autoqec_text(*arguments, cwd=tmp_path)
     first, second = done.stderr.splitlines()
     assert done.returncode == 2
     assert first.startswith(f"error: {place}: ")

@@ -11,20 +11,15 @@ import time
 from pathlib import Path
 
 import pytest
+from warm_processes import autoqec_text
 
 from autoqec.envs.load import builtin_folder
 from autoqec.io.jsonl import JsonLines
 
 
 def autoqec(workspace: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "autoqec", *arguments],
-        cwd=workspace,
-        capture_output=True,
-        text=True,
-        env={**os.environ, "AUTOQEC_HOME": str(workspace / "home"), **variables},
-        check=False,
-    )
+    environment = {**os.environ, "AUTOQEC_HOME": str(workspace / "home"), **variables}
+    return autoqec_text(*arguments, cwd=workspace, env=environment)
 
 
 def write_env(folder: Path, distance: int) -> None:

@@ -1,20 +1,19 @@
 """The front on disk: whole files, several writers, and a writer that is killed."""
 
 import json
-import multiprocessing
 import os
 import signal
 from pathlib import Path
 from typing import Any
 
 import pytest
+from warm_processes import WARM
 
 from autoqec.errors import InputError
 from autoqec.eval import pareto
 from autoqec.eval.pareto import ParetoRow, admit, archive_of, front, publish, read_archive, read_front
 from autoqec.io import atomic
 
-SPAWN = multiprocessing.get_context("spawn")
 WRITERS = 8
 PER_WRITER = 12
 
@@ -48,7 +47,7 @@ def _write(run_dir: Path, writer: int) -> None:
 
 
 def test_eight_processes_lose_nothing(tmp_path: Path) -> None:
-    writers = [SPAWN.Process(target=_write, args=(tmp_path, writer)) for writer in range(WRITERS)]
+    writers = [WARM.Process(target=_write, args=(tmp_path, writer)) for writer in range(WRITERS)]
     for process in writers:
         process.start()
     for process in writers:
@@ -142,7 +141,7 @@ def _admit_and_die(run_dir: Path, row: ParetoRow, writes: int) -> None:
 def test_a_killed_admission_can_be_repeated(tmp_path: Path, writes: int) -> None:
     admit(tmp_path, _row(1, 1e-3))
     better = _row(2, 5e-3)
-    process = SPAWN.Process(target=_admit_and_die, args=(tmp_path, better, writes))
+    process = WARM.Process(target=_admit_and_die, args=(tmp_path, better, writes))
     process.start()
     process.join()
     assert process.exitcode == -signal.SIGKILL

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import errno
 import json
-import multiprocessing
 import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from warm_processes import WARM
 
 from autoqec.errors import AutoQECError, InputError
 from autoqec.io.jsonl import JsonLines
@@ -102,13 +102,14 @@ def _append_many(path: str, writer: int, count: int) -> None:
 
 
 def test_eight_writers_at_once_lose_nothing(tmp_path: Path) -> None:
-    writers, count = 8, 2000
+    writers, count = 8, 500
     shared = Path("/dev/shm")
     folder = shared if shared.is_dir() and os.access(shared, os.W_OK) else tmp_path  # fsync is the slow part
     path = folder / f"autoqec-test-{os.getpid()}.jsonl"
     try:
-        start = multiprocessing.get_context("spawn").Process
-        processes = [start(target=_append_many, args=(str(path), writer, count)) for writer in range(writers)]
+        processes = [
+            WARM.Process(target=_append_many, args=(str(path), writer, count)) for writer in range(writers)
+        ]
         for process in processes:
             process.start()
         for process in processes:

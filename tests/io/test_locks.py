@@ -1,17 +1,15 @@
 """The lock excludes other processes and is gone with its holder."""
 
-import multiprocessing
 import os
 import signal
 from multiprocessing.synchronize import Event
 from pathlib import Path
 
 import pytest
+from warm_processes import WARM
 
 from autoqec.errors import AutoQECError, InputError
 from autoqec.io.locks import is_held, locked
-
-SPAWN = multiprocessing.get_context("spawn")
 
 
 def _count_up(folder: Path, times: int) -> None:
@@ -29,7 +27,7 @@ def _hold(folder: Path, held: Event) -> None:
 
 def test_read_and_write_under_the_lock_lose_nothing(tmp_path: Path) -> None:
     (tmp_path / "counter").write_text("0")
-    workers = [SPAWN.Process(target=_count_up, args=(tmp_path, 100)) for _ in range(4)]
+    workers = [WARM.Process(target=_count_up, args=(tmp_path, 100)) for _ in range(4)]
     for worker in workers:
         worker.start()
     for worker in workers:
@@ -38,8 +36,8 @@ def test_read_and_write_under_the_lock_lose_nothing(tmp_path: Path) -> None:
 
 
 def test_a_held_lock_names_its_holder_and_a_killed_holder_lets_go(tmp_path: Path) -> None:
-    held = SPAWN.Event()
-    holder = SPAWN.Process(target=_hold, args=(tmp_path, held))
+    held = WARM.Event()
+    holder = WARM.Process(target=_hold, args=(tmp_path, held))
     holder.start()
     assert held.wait(60)
     with (

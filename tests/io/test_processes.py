@@ -14,7 +14,8 @@ from deadlines import ever_longer
 
 from autoqec.io.child_env import child_environment
 from autoqec.io.locks import locked
-from autoqec.io.processes import cpu_seconds, descendants, is_open, run, thread_seconds, tree
+from autoqec.io.processes import cpu_seconds, is_open, run, thread_seconds
+from autoqec.io.watchdog import descendants, tree
 
 
 def alive(marker: Path) -> list[int]:

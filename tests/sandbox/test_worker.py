@@ -21,7 +21,7 @@ from autoqec.decoders.pipeline import PredecoderPipeline
 from autoqec.envs.load import load_env
 from autoqec.envs.packing import unpack
 from autoqec.envs.problem import U8, DecodingProblem
-from autoqec.io import processes
+from autoqec.io import watchdog
 from autoqec.sandbox import confined, wire
 from autoqec.sandbox.confined import Refused, WorkerDied
 from autoqec.sandbox.tiers import Tier, strongest
@@ -228,7 +228,7 @@ def test_a_busy_machine_is_not_the_models_fault(
     with ModelWorker(tier, tampered(BURN)) as worker:
         held = hold(worker, problem, SOFT)
         worker.answers(held, detectors[:6])
-        for pid in processes.tree(worker._live().pid):
+        for pid in watchdog.tree(worker._live().pid):
             os.sched_setaffinity(pid, [core])
         others = [subprocess.Popen([sys.executable, "-c", busy], start_new_session=True) for _ in range(3)]
         try:
