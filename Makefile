@@ -54,7 +54,7 @@ test-ray: setup ## A Ray cluster of three nodes on this machine: the same failur
 	$(PYTEST) -m ray
 
 test-pages: setup ## Every command that README.md and the pages of docs/ show
-	$(PYTEST) -m pages
+	$(PYTEST) -m pages tests/runs/test_documented_commands.py
 
 lint: setup ## ruff, mypy, import-linter
 	$(BIN)/ruff check .

@@ -6,12 +6,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from autoqec.decoders.checkpoint_format import MAX_BYTES
 from autoqec.decoders.dsl_schema import canonical_dict, canonical_hash
 from autoqec.errors import InputError
 from autoqec.io import atomic
 from autoqec.io.git import Git
 from autoqec.io.hashing import sha256_file
 from autoqec.io.scratch import scratch_folder
+from autoqec.io.untrusted_file import read_regular
 from autoqec.io.validate import load_model, validate_model
 from autoqec.layout import RoundDir
 from autoqec.runner.schema import RoundMetrics, RunnerConfig
@@ -119,13 +121,10 @@ def _check_out(git: Git, commit: str, folder: Path) -> None:
 def _compare(
     recorded: RoundMetrics, replayed: RoundMetrics, files: RoundDir, again: RoundDir, pointer: Pointer
 ) -> Replay:
-    differences = {
-        name: (was, now)
-        for name in _EXACT
-        if (was := getattr(recorded, name)) != (now := getattr(replayed, name))
-    }
-    weights = _weights(files), _weights(again)
-    same_weights = None if None in weights else weights[0] == weights[1]
+    pairs = {name: (getattr(recorded, name), getattr(replayed, name)) for name in _EXACT}
+    differences = {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
+    was, now = _weights(files), _weights(again)
+    same_weights = None if was is None or now is None else was == now
     outcome: Outcome = "differs"
     if not differences and same_weights is not False:
         outcome = "identical"
@@ -135,8 +134,19 @@ def _compare(
     return Replay(outcome, same, same_weights, differences)
 
 
-def _weights(files: RoundDir) -> str | None:
-    return sha256_file(files.weights) if files.weights.is_file() else None
+def _weights(files: RoundDir) -> dict[str, tuple[tuple[int, ...], bytes]] | None:
+    """Shapes and numbers, to the last bit. What the file says of the libraries and the code that wrote it is not compared: code that
+    is no longer the installed one is replayed as that of a branch, and signs as such."""
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
+    if not files.weights.is_file():
+        return None
+    try:
+        found = load(read_regular(files.weights, limit=MAX_BYTES))
+    except SafetensorError as error:
+        raise InputError(f"is not a safetensors file: {error}", where=str(files.weights)) from None
+    return {name: (array.shape, array.tobytes()) for name, array in found.items()}
 
 
 def _is_within(recorded: RoundMetrics, replayed: RoundMetrics) -> bool:

@@ -7,12 +7,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from click.testing import CliRunner, Result
+from safetensors.numpy import save_file
 from tiny_runs import CONFIG, changed, fake_runner, play, user_git
 
 from autoqec.commands import main
 from autoqec.errors import InputError
+from autoqec.layout import RoundDir
 from autoqec.runner.schema import Failure, RoundMetrics, RunnerConfig
 from autoqec.runs import fork_graph
 from autoqec.runs.experiment import Experiment
@@ -157,6 +160,27 @@ def test_a_replay_is_identical_or_says_what_differs(played: Run) -> None:
     result = replay(played.files.round(1).path, other)
     assert (result.outcome, result.is_good) == ("differs", False)
     assert result.differences["n_params"][1] == 5
+
+
+@pytest.mark.parametrize(("weight", "is_same"), [(1.0, True), (2.0, False)])
+def test_a_replay_compares_the_numbers_and_not_who_wrote_them(
+    played: Run, weight: float, is_same: bool
+) -> None:
+    """Code that is no longer the installed one signs its checkpoint with its branch."""
+
+    def save(files: RoundDir, number: float, by: str) -> None:
+        save_file({"w": np.full(3, number, dtype=np.float32)}, files.weights, {"autoqec": by})
+
+    def again(config: RunnerConfig) -> RoundMetrics:
+        save(RoundDir(config.round_dir), weight, "the code of a branch")
+        return fake_runner(config)
+
+    save(files := played.files.round(1), 1.0, "the installed package")
+    result = replay(files.path, again)
+    assert (result.same_weights, result.outcome == "identical") == (is_same, is_same)
+    files.weights.write_bytes(b"no weights")
+    with pytest.raises(InputError, match="safetensors"):
+        replay(files.path, again)
 
 
 def test_a_replay_needs_the_recorded_commit_environment_and_config(played: Run, tmp_path: Path) -> None:

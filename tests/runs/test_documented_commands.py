@@ -21,10 +21,22 @@ import yaml
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tools"))  # documented_commands
 
-from documented_commands import CASCADES, READ, ROOT, RUN_ID, SEARCHED, Shown, commands, ready
+from documented_commands import (
+    CASCADES,
+    READ,
+    ROOT,
+    RUN_ID,
+    SEARCHED,
+    Shown,
+    commands,
+    others,
+    ready,
+    ready_line,
+)
 
 from autoqec.commands import main
 from autoqec.envs.load import load_env
+from autoqec.layout import example_configs
 from autoqec.sandbox.tiers import strongest
 
 pytestmark = [
@@ -34,19 +46,21 @@ pytestmark = [
     ),
 ]
 
-ELSEWHERE = {
-    r"autoqec step .*": "tests/agent_tools/test_skill_commands.py, step by step",
-    r"autoqec mcp": "tests/agent_tools/test_mcp_server.py",
-    r"autoqec add-env .*": "tests/commands/test_env.py answers its questions",
-    r"autoqec .*(--proposer llm|--budget-usd).*": "tests/runs/test_llm_runs.py, test_agent_runs.py",
-    r"autoqec .*--executor ray.*": "tests/executors/test_on_ray.py, on a cluster",
-    r"autoqec verify .*--bundle.*": "tests/commands/test_verify.py, with the bundle of a report of its own",
-    r"autoqec (zoo verify|.*zoo:).*": "tests/finds/test_zoo.py, on the code of the entry",
-    r"autoqec verify-package .*": "tests/runs/test_package_verified.py, which measures again",
+LEFT_OUT = {
+    r"make demo": "sets up .venv first; its command, as the Makefile has it, makes the run of the workspace below",
+    r"make test\b.*": "the suites, of which this is one",
+    r"npm install .*": "needs a network; tests/tools/test_agent_programs.py and make test-agents install both",
+    r"tensorboard .*": "serves until it is stopped, and is not ours; tests/runner/test_telemetry.py reads what it would show",
+    r"autoqec mcp\b.*": "serves a client on its standard input: tests/agent_tools/test_mcp_server.py",
+    r"autoqec step .*": "takes answers of a model: tests/agent_tools/test_skill_commands.py, step by step",
+    r"autoqec run .*(--proposer llm|--budget-usd).*": "takes a language model: tests/runs/test_llm_runs.py",
+    r"autoqec .*--executor ray.*": "takes a Ray cluster: tests/executors/test_on_ray.py",
+    r"autoqec .*\b(uniform|brier|doubling)\b.*": "takes the parts that the page adds: tests/tools/test_extending.py",
+    r"autoqec verify .*--bundle.*": "takes the bundle of a report: tests/commands/test_verify.py",
+    r"autoqec verify-package .*": "measures all gains again, for minutes: tests/runs/test_package_verified.py",
+    r"autoqec (zoo verify|.*zoo:).*": "on the code of an entry, for minutes: tests/finds/test_zoo.py",
 }
-"""Commands that wait for somebody or need more than a workspace, or minutes, and what plays them."""
-EXTENDS = "extending.md"
-"""tests/tools/test_extending.py plays it, with what it adds."""
+"""Lines of the pages that are not played here: why, and what plays them."""
 SMALL = {"min_shots_train": 1_000, "min_shots_val": 20_000, "min_shots_verify": 4_000}
 """Enough to see the gain of untrained propagation, the first round of optuna, at the largest p of a sweep: the one that is kept."""
 FEW = {"min_shots_train": 200, "min_shots_val": 200, "min_shots_verify": 200}
@@ -58,8 +72,10 @@ STANDS_FOR: dict[str, dict[str, Any]] = {
     "surface_d7_depol": {"source": _PATCH.format(5)},
     "bb72_depol": {"rounds": 2},
 }
-"""The environments of the pages, and the smaller code that stands for each here."""
+"""The environments of the pages, and the smaller code that stands for each here, with the first two of its baselines."""
 P = {"mwpm": 0.01, "osd": 0.003}
+ONE_ITERATION = "neural_bp_gap"
+"""A config of the pages. A file of its name comes first: here with one iteration, since an ONNX graph spells out each of them."""
 HOT = {
     "type": "neural_bp",
     "output_mode": "soft_priors",
@@ -84,9 +100,8 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         patch.setenv("AUTOQEC_HOME", str(folder / "home"))
         patch.setenv("COLUMNS", "200")
         cores = os.sched_getaffinity(0)
-        os.sched_setaffinity(
-            0, [min(cores)]
-        )  # one worker and one sandbox for each verification, not one per core
+        # One worker and one sandbox for each verification, not one per core; not the first core, where other suites begin.
+        os.sched_setaffinity(0, [max(cores)])
         try:
             _fill(folder)
             yield folder
@@ -99,11 +114,15 @@ def _fill(folder: Path) -> None:
         env = load_env(name)
         spec, backend = env.spec.model_dump(mode="json", exclude_none=True), env.spec.classical_backend
         spec["code"] |= smaller
+        spec["baseline_decoders"] = spec["baseline_decoders"][:2]
         spec["noise"] |= {"p": [P[backend]], "reference_p": P[backend]}
         for file, shots in ((f"{name}.yaml", SMALL), (f"{SEARCHED}{name}.yaml", FEW)):
             spec["eval_protocol"] |= shots if backend == "mwpm" else FEW
             (folder / file).write_text(yaml.safe_dump(spec))
-    shutil.copy(folder / "surface_d3_depol.yaml", folder / "env.yaml")
+    example = yaml.safe_load(example_configs()[ONE_ITERATION].read_text())
+    example["neural_bp"]["iterations"] = 1
+    (folder / ONE_ITERATION).write_text(yaml.safe_dump(example))
+    shutil.copy(folder / "surface_d5_depol.yaml", folder / "env.yaml")
     shutil.copy(folder / f"{SEARCHED}surface_d3_depol.yaml", folder / "my_env.yaml")
     (folder / "hot.yaml").write_text(yaml.safe_dump(HOT))
     small = {"iterations": 3, "weight_sharing": "neighbourhood"}
@@ -123,6 +142,9 @@ def _fill(folder: Path) -> None:
     }
     (folder / "cascade.yaml").write_text(yaml.safe_dump(cascade))
     circuit = load_env(str(folder / "surface_d5_depol.yaml")).circuit(0.005)
+    (folder / "c").mkdir()
+    for name in ("d5.stim", "c/d5.stim"):
+        circuit.to_file(folder / name)
     for name in ("m.dem", "d5.dem"):
         circuit.detector_error_model(decompose_errors=True).to_file(folder / name)
     sampler = circuit.compile_detector_sampler(seed=1)
@@ -131,26 +153,31 @@ def _fill(folder: Path) -> None:
     sampler.sample_write(2_000, **recorded)
     apart = {"filepath": str(folder / "detectors.b8"), "obs_out_filepath": str(folder / "observables.b8")}
     sampler.sample_write(2_000, format="b8", obs_out_format="b8", **apart)
-    made = autoqec(
-        folder, "run", "surface_d5_depol.yaml", "--rounds", "1", "--proposer", "optuna", "--own-repository",
-        "--run-id", RUN_ID,
-    )  # fmt: skip
-    assert made.returncode == 0, made.stderr
-    for words in (
-        ("env.yaml", "small.yaml", "child"),
-        ("my_env.yaml", "cascade.yaml", f"{CASCADES}/round_1"),
-    ):
-        done = autoqec(folder, "run-round", *words)
+    for words in (_demo(folder), ("run-round", "my_env.yaml", "cascade.yaml", f"{CASCADES}/round_1")):
+        done = autoqec(folder, *words)
         assert done.returncode == 0, done.stderr
-    for name in ("parent_a", "parent_b"):
-        shutil.copytree(folder / "child", folder / name)
+
+
+def _demo(folder: Path) -> list[str]:
+    """What `make demo` runs, on the smaller code, with an id that is known."""
+    found = re.search(r"-m (autoqec run .*)", (ROOT / "Makefile").read_text(encoding="utf-8"))
+    assert found is not None
+    words = tuple(found[1].split()[1:])
+    smaller = ready(Shown("Makefile", found[1], words, is_in_a_sentence=False), folder)
+    return [*(word.replace(SEARCHED, "") for word in smaller), "--run-id", RUN_ID]
 
 
 def autoqec(folder: Path, *words: str) -> Done:
     """In this process, where libraries are loaded and kernels compiled; the command itself starts others, as always."""
     out, err = io.StringIO(), io.StringIO()
     code: Any = 0
-    with contextlib.chdir(folder), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+    with (
+        contextlib.chdir(folder),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        patch.setattr(sys, "stdin", io.StringIO("\n" * 20))  # who asks is given the defaults
         try:
             main(list(words))
         except SystemExit as end:
@@ -195,27 +222,54 @@ def play(command: Shown, words: list[str], folder: Path) -> str | None:
     return f"{command.page}: {command.line}\nas autoqec {' '.join(called)}: exit code {done.returncode}\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
 
 
+def play_others(lines: list[str], page: Path, folder: Path) -> str | None:
+    """What is wrong with the lines of a block that are of other programs."""
+    script = "\n".join(map(ready_line, lines))
+    here = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    done = subprocess.run(
+        ["bash", "-ec", script], cwd=folder, env=here, capture_output=True, text=True, check=False
+    )
+    if done.returncode == 0:
+        return None
+    return f"{page.name}:\n{script}\nexit code {done.returncode}\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
+
+
+def is_left_out(line: str) -> bool:
+    return any(re.match(pattern, line) for pattern in LEFT_OUT)
+
+
 def is_played(command: Shown) -> bool:
-    return command.is_a_name or not any(re.match(line, command.line) for line in ELSEWHERE)
+    return command.is_a_name or not is_left_out(command.line)
 
 
-def test_what_is_played_elsewhere_is_there() -> None:
-    for where in ELSEWHERE.values():
-        for file in re.findall(r"[\w/]+\.py", where):
-            assert (ROOT / (file if "/" in file else f"tests/runs/{file}")).is_file(), file
+@pytest.mark.parametrize("pattern", LEFT_OUT)
+def test_what_is_left_out_is_shown_by_a_page(pattern: str) -> None:
+    of_autoqec = [each.line for page in READ for each in commands(page) if not each.is_a_name]
+    of_others = [line for page in READ for block in others(page) for line in block]
+    assert any(re.match(pattern, line) for line in of_autoqec + of_others)
+
+
+@pytest.mark.parametrize("reason", LEFT_OUT.values())
+def test_what_plays_the_rest_is_there(reason: str) -> None:
+    assert [file for file in re.findall(r"[\w/]+\.py", reason) if not (ROOT / file).is_file()] == []
 
 
 def test_every_command_of_every_page_runs(workspace: Path) -> None:
     """All of them, also after one that fails: pages are mended together."""
     played: set[tuple[str, ...]] = set()
-    broken: list[str] = []
-    for page in (page for page in READ if page.name != EXTENDS):
+    broken: list[str | None] = []
+    for page in READ:
+        for lines in others(page):
+            here = [line for line in lines if not is_left_out(line)]
+            if here and tuple(here) not in played:
+                played.add(tuple(here))
+                broken.append(play_others(here, page, workspace))
         for command in filter(is_played, commands(page)):
             words = [_known_here(word, workspace) for word in ready(command, workspace)]
             if tuple(words) not in played:
                 played.add(tuple(words))
                 print(f"{page.name}: autoqec {' '.join(words)}")
-                found = play(command, words, workspace)
-                broken += [] if found is None else [found]
-    assert not broken, "\n\n".join(broken)
-    assert len(played) > 60
+                broken.append(play(command, words, workspace))
+    assert not any(broken), "\n\n".join(filter(None, broken))
+    assert played >= FAILS.keys()
+    assert len(played) > 100

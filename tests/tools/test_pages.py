@@ -23,6 +23,17 @@ def test_no_link_is_dead(page: Path) -> None:
     assert [link for link in links if not (page.parent / link).exists()] == []
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_targets_and_scripts_that_a_page_names_exist(page: Path) -> None:
+    """`make test-pages` plays commands of blocks; these stand in sentences, and some take hours."""
+    text = page.read_text(encoding="utf-8")
+    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    named = re.findall(r"^make ([a-z-]+)|`make ([a-z-]+)[`\s]", text, re.MULTILINE)
+    assert {first or second for first, second in named} <= set(targets)
+    scripts = re.findall(r"`python ((?:benchmarks|examples|tools)/\w+\.py)", text)
+    assert [script for script in scripts if not (ROOT / script).is_file()] == []
+
+
 def test_paths_in_the_table_of_rooms_exist() -> None:
     text = (ROOT / "AGENTS.md").read_text(encoding="utf-8")
     table = text[text.index("## Where does a new X go?") : text.index("## Rules")]
