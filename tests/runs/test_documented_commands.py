@@ -78,7 +78,7 @@ ONE_ITERATION = "neural_bp_gap"
 HOT = {
     "type": "neural_bp",
     "output_mode": "soft_priors",
-    "neural_bp": {"iterations": 2},
+    "neural_bp": {"iterations": 4},
     "training": {"learning_rate": 1e30, "epochs": 1, "batch_size": 16, "loss": "bce"},
 }
 FAILS = {("run-round", "env.yaml", "hot.yaml", "runs/demo/round_1"): 1}
