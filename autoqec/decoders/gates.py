@@ -40,11 +40,15 @@ Ask = Callable[[int, I64, Answers | None], tuple["Kind", Answers]]
 @dataclass(frozen=True)
 class Gates:
     """thresholds: one for every stage but the last. orders, members: of ordered statistics and of an ensemble of matchings behind each stage,
-    None for the decoder's own."""
+    None for the decoder's own; members may be left out."""
 
     thresholds: tuple[float, ...] = ()
     orders: tuple[int | None, ...] = (None,)
-    members: tuple[int | None, ...] = (None,)
+    members: tuple[int | None, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.members:
+            object.__setattr__(self, "members", (None,) * len(self.orders))
 
     @classmethod
     def of(cls, dsl: Mapping[str, Any], state: Mapping[str, Answers] | None) -> Gates:

@@ -5,7 +5,7 @@ Beside what every file says (`decoders/onnx_file.py`):
     autoqec.stage, .stages      the number of this stage, counted from 1, and how many there are
     autoqec.cascade_sha256      of all stages and gates: the same in all files of one export
     autoqec.threshold, .gate    of the gate behind it: the number, and in words what is compared with it; the last stage has none
-    autoqec.stage_order         the order of ordered statistics behind this stage, where it has one of its own
+    autoqec.stage_order, .stage_members   the order of ordered statistics and the matchings of an ensemble behind this stage, where it has its own
     autoqec.earlier_answers     which output of which file the second input is, where it has one
 """
 
@@ -37,8 +37,9 @@ def about_stage(at: int, gates: Gates, backend: str, *, sees_earlier: bool, path
         said["threshold"] = repr(gates.thresholds[at])
         looked_at = backend_entry(backend).gate
         said["gate"] = f"A shot goes on to stage {at + 2} if a number is below the threshold: {looked_at}."
-    if (order := gates.orders[at]) is not None:
-        said["stage_order"] = str(order)
+    for name, own in (("stage_order", gates.orders[at]), ("stage_members", gates.members[at])):
+        if own is not None:
+            said[name] = str(own)
     if sees_earlier:
         said["earlier_answers"] = f"{OUTPUT} of stage {at}, {stage_path(path, at).name}"
     return said
@@ -81,8 +82,12 @@ def gates_of_files(files: Sequence[OnnxFile]) -> Gates:
     """
     for stage, file in enumerate(files, 1):
         _check_place(file, stage, files)
-    own = [file.count("stage_order", default=0) if "stage_order" in file.metadata else None for file in files]
-    return Gates(tuple(_threshold(file) for file in files[:-1]), tuple(own))
+    thresholds = tuple(_threshold(file) for file in files[:-1])
+    return Gates(thresholds, _own(files, "stage_order"), _own(files, "stage_members"))
+
+
+def _own(files: Sequence[OnnxFile], name: str) -> tuple[int | None, ...]:
+    return tuple(file.count(name, default=0) if name in file.metadata else None for file in files)
 
 
 def _check_place(file: OnnxFile, stage: int, files: Sequence[OnnxFile]) -> None:

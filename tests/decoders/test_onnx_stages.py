@@ -108,6 +108,14 @@ def test_one_name_stands_for_all_stages(name: str, linear: Linear, written: Path
     assert 100 < own.reached(2)[1] < len(SHOTS) - 100
 
 
+def test_members_of_the_file_decide(linear: Linear, written: Path) -> None:
+    assert about_stage(1, Gates((2.5,), (None, None), (None, 8)), "mwpm", sees_earlier=False, path=written)[
+        "stage_members"
+    ] == "8"  # fmt: skip
+    _change(written, 2, {"stage_members": "8"})
+    assert OnnxPredecoder(written, linear.problem).gates.members == (None, 8)
+
+
 def test_the_threshold_of_the_file_is_the_gate(linear: Linear, written: Path) -> None:
     _change(written, 1, {"threshold": "0.0"})
     assert OnnxPredecoder(written, linear.problem).staged(SHOTS).reached(2) == (len(SHOTS), 0)
@@ -153,6 +161,7 @@ def test_a_missing_stage_is_named(name: str, linear: Linear, written: Path) -> N
         (1, {"threshold": "nan"}, "has the threshold 'nan'"),
         (1, {"threshold": None}, "has the threshold ''"),
         (2, {"stage_order": "4"}, "mwpm has no order"),
+        (2, {"stage_members": "1"}, "members is between 2 and 256"),
     ],
 )
 def test_files_that_do_not_belong_together_are_refused(
