@@ -1,6 +1,8 @@
 """A find gives the same predictions wherever it is used, and is refused where it does not belong."""
 
 import pickle
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +10,6 @@ import pymatching
 import pytest
 import stim
 from finds.conftest import BOTH_HALVES, QLDPC, SURFACE, Maker
-from warm_processes import autoqec_text
 
 import autoqec
 from autoqec.decoders import checkpoint
@@ -59,7 +60,7 @@ def test_python_sinter_and_the_command_agree_with_the_pipeline(
     (tmp_path / "shots.b8").write_bytes(packed.detectors.tobytes())
     command = ["decode", "--predecoder", folder, "--p", p, "--in", tmp_path / "shots.b8", "--in-format", "b8"]
     command += ["--out", tmp_path / "out.b8", "--out-format", "b8"]
-    assert autoqec_text(*map(str, command)).returncode == 0
+    subprocess.run([sys.executable, "-m", "autoqec", *map(str, command)], check=True)
     by_command = np.frombuffer((tmp_path / "out.b8").read_bytes(), np.uint8).reshape(wanted.shape)
     assert np.array_equal(by_command, wanted)
 
@@ -156,7 +157,9 @@ def test_a_find_on_the_wrong_problem_is_refused_everywhere(find: Maker, tmp_path
         "--out",
         "-",
     ]
-    done = autoqec_text(*map(str, command))
+    done = subprocess.run(
+        [sys.executable, "-m", "autoqec", *map(str, command)], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 2
     assert "another problem" in done.stderr
 
