@@ -48,6 +48,19 @@ def test_the_help_of_doctor_loads_no_heavy_library() -> None:
     assert not _loaded("-m", "autoqec", "doctor", "--help") & HEAVY
 
 
+@pytest.mark.parametrize(
+    ("module", "unused"),
+    [
+        ("autoqec.runner.supervise", {"torch"}),  # the training has a process of its own
+        ("autoqec.report.run_view", {"torch", "numba", "pymatching"}),
+    ],
+)
+def test_who_watches_or_reads_loads_nothing_to_compute_with(module: str, unused: set[str]) -> None:
+    loaded = _loaded("-c", f"import {module}")
+    assert "pydantic" in loaded
+    assert not loaded & unused
+
+
 def _help(argv: list[str]) -> str:
     done = subprocess.run([*argv, "--help"], capture_output=True, text=True, check=True)
     # Only the name in the usage line says how it was started.

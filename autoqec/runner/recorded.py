@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 
-from autoqec.decoders.dsl_schema import PredecoderDSL
+from autoqec.decoders.dsl_schema import MarginalLoss, PredecoderDSL
 from autoqec.decoders.reference_p import reference_p
 from autoqec.envs.environment import Environment
 from autoqec.envs.sampling import Shots
@@ -21,7 +22,6 @@ from autoqec.io.hashing import sha256_bytes
 from autoqec.io.validate import validate_model
 from autoqec.layout import RoundDir
 from autoqec.runner import handover
-from autoqec.runner.losses import MARGINAL_LOSSES
 from autoqec.runner.schema import RunnerConfig
 
 LEAST = 100
@@ -57,7 +57,7 @@ def named(config: RunnerConfig, env: Environment) -> Recorded | None:
                 raise InputError(f"{what} of which shots?", where=option, hint="give --train-shots, too")
         return None
     dsl = validate_model(config.predecoder_config, PredecoderDSL, where="config")
-    if dsl.training.loss in MARGINAL_LOSSES:
+    if dsl.training.loss in get_args(MarginalLoss):
         raise InputError(
             f"loss: {dsl.training.loss} learns which faults happened, and recorded shots do not say",
             where="training.loss",

@@ -14,8 +14,6 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import brentq
-from scipy.stats import binom
 
 from autoqec.errors import InputError
 from autoqec.stats.sequential import (
@@ -53,6 +51,8 @@ def power_at(
     shots: int, ler: float, effect: float, *, alpha: float = TOTAL_ALPHA, kappa: float = KAPPA
 ) -> float:
     """Probability that the exact one-sided McNemar test finds the gain on `shots` shots, fixed in advance."""
+    from scipy.stats import binom  # here: it takes a second or two, and most readers of a run never ask
+
     _check("shots", shots, shots >= 0, "shots >= 0")
     _check("alpha", alpha, 0 < alpha < 0.5, "0 < alpha < 0.5")
     case = Comparison.of(ler, effect, kappa)
@@ -109,6 +109,8 @@ def detectable_effect(
     kappa: float = KAPPA,
 ) -> float | None:
     """The smallest effect that `shots` shots find with probability `power`; None if there is none."""
+
+    from scipy.optimize import brentq
 
     def lack(effect: float) -> float:
         return power_at(shots, ler, effect, alpha=alpha, kappa=min(kappa, 2 - effect)) - power

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import torch
 import yaml
+from warm_processes import autoqec_text
 
 from autoqec.decoders import checkpoint
 from autoqec.decoders.compiler import compile_predecoder
@@ -142,7 +143,7 @@ def test_bad_input_is_exit_code_2_and_one_message(folder: Path, arguments: list[
     given = [
         str(folder / part) if part in ("good", "empty", "env.yaml", "nowhere") else part for part in arguments
     ]
-    done = autoqec(folder, *given)
+    done = autoqec_text("verify", *given, env={**os.environ, "AUTOQEC_HOME": str(folder / "home")})
     assert done.returncode == 2
     assert word in done.stderr
     assert "Traceback" not in done.stderr

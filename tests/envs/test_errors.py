@@ -1,12 +1,11 @@
 """Bad environments: one clear InputError each, with the place and a hint."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import stim
 import yaml
+from warm_processes import autoqec_text
 
 from autoqec.envs.load import builtin_folder, load_env
 from autoqec.errors import InputError
@@ -206,12 +205,7 @@ def test_loops_and_shifts_of_a_dem_are_unrolled(folder: Path) -> None:
 
 def test_cli_prints_one_error_and_exits_2(folder: Path) -> None:
     path = write(folder, code={"source": "nowhere.stim"})
-    done = subprocess.run(
-        [sys.executable, "-m", "autoqec", "env", "validate", str(path)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = autoqec_text("env", "validate", str(path))
     assert done.returncode == 2
     assert done.stdout == ""
     assert done.stderr.startswith("error: code.source: ")

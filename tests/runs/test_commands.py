@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 from safetensors.numpy import save_file
 from tiny_runs import CONFIG, changed, fake_runner, play, user_git
+from warm_processes import autoqec_text
 
 from autoqec.commands import main
 from autoqec.errors import InputError
@@ -121,21 +120,14 @@ def test_what_reconciliation_wrote_is_no_failed_round(played: Run, checkout: Pat
 
 def test_a_run_that_is_being_worked_on_is_left_alone(run: Run) -> None:
     with run.exclusive():
-        done = subprocess.run(
-            [sys.executable, "-m", "autoqec", "reconcile", str(run.files.path)],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        done = autoqec_text("reconcile", str(run.files.path))
     assert done.returncode == 1
     assert "locked by process" in done.stderr
 
 
 @pytest.mark.parametrize("verb", ["fork-graph", "reconcile", "package-run"])
 def test_a_folder_that_is_no_run_is_bad_input(verb: str, tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "autoqec", verb, str(tmp_path)], capture_output=True, text=True, check=False
-    )
+    done = autoqec_text(verb, str(tmp_path))
     assert done.returncode == 2
     assert "run.json" in done.stderr
 
