@@ -12,7 +12,6 @@ from typing import Any, Literal, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from autoqec.decoders.gates import MOST_MEMBERS
 from autoqec.envs.schema import MOST_ORDER
 from autoqec.io.hashing import sha256_json
 
@@ -35,6 +34,8 @@ EdgeFeature = Literal["syndrome_bit", "round_idx", "stabilizer_type", "distance"
 Head = Literal["linear", "mlp_small"]
 MarginalLoss = Literal["bce", "focal", "weighted_bce"]
 Loss = Literal[MarginalLoss, "backend_gap", "failures"]
+MOST_MEMBERS = 256
+"""Of an ensemble of matchings."""
 
 
 class _Strict(BaseModel):

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from autoqec.decoders.dsl_schema import MOST_MEMBERS
 from autoqec.envs.packing import width
 from autoqec.envs.problem import F64, U8
 from autoqec.envs.schema import MOST_ORDER
@@ -26,8 +27,6 @@ THRESHOLDS = "thresholds"
 """The name of the gates' numbers among a checkpoint's tensors."""
 START = 2.0
 """Where a threshold starts, in log-odds: such a shot is answered wrongly one time in eight."""
-MOST_MEMBERS = 256
-"""Of an ensemble of matchings."""
 EVERY_SHOT = float(np.finfo(np.float32).max)
 """A threshold that every shot is below. A checkpoint holds finite numbers only."""
 

@@ -183,7 +183,11 @@ def test_a_damaged_entry_is_one_clear_error(copied: EntryDir, damage: Callable[[
 def test_only_a_confirmation_makes_an_entry_verified(
     copied: EntryDir, facts: dict[str, Any] | None, shown: str
 ) -> None:
-    if facts is not None:
+    if facts is None:
+        for path in copied.path.glob(f"{copied.report.stem}*"):
+            path.unlink()
+        name_files(copied)
+    else:
         leave_report(copied, **facts)
     listed = command("zoo", "list", COLUMNS="80")
     assert shown in listed.output
