@@ -6,9 +6,12 @@ BIN := .venv/bin
 
 # Test processes run side by side, so each gets one thread of BLAS, OpenMP and numba.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_NUM_THREADS=1
-# Two test processes, unless PYTEST_ADDOPTS says otherwise. The one that is done first takes over tests of the other.
-WORKERS := $(if $(filter -n% --numprocesses% no:xdist -pno:xdist,$(PYTEST_ADDOPTS)),,-n 2 --dist worksteal)
+# Three test processes, unless PYTEST_ADDOPTS says otherwise: on two cores, two would leave a quarter of them idle. The one that is
+# done first takes over tests of the others.
+WORKERS := $(if $(filter -n% --numprocesses% no:xdist -pno:xdist,$(PYTEST_ADDOPTS)),,-n 3 --dist worksteal)
 PYTEST := $(ONE_THREAD) $(BIN)/python -m pytest
+# pytest keeps the test modules that it has read: reading all of them takes 15 s, and every process does.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup demo docs pictures zoo-verify fuzz test test-slow test-verifier test-runs test-agents test-ray test-pages lint quick bench calibration cheats crash-test clean
 .DEFAULT_GOAL := help
