@@ -4,12 +4,13 @@ PYTHON ?= python3
 BENCHMARKS := $(sort $(wildcard benchmarks/bench_*.py))
 BIN := .venv/bin
 
-# Test processes run side by side, so each gets one thread of BLAS, OpenMP and numba.
+# Test processes run side by side, so each gets one thread of BLAS, OpenMP and numba, and one core to count on.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_NUM_THREADS=1
+ONE_CORE := $(ONE_THREAD) PYTHON_CPU_COUNT=1
 # Three test processes, unless PYTEST_ADDOPTS says otherwise: on two cores, two would leave a quarter of them idle. The one that is
 # done first takes over tests of the others.
 WORKERS := $(if $(filter -n% --numprocesses% no:xdist -pno:xdist,$(PYTEST_ADDOPTS)),,-n 3 --dist worksteal)
-PYTEST := $(ONE_THREAD) $(BIN)/python -m pytest
+PYTEST := $(ONE_CORE) $(BIN)/python -m pytest
 # pytest keeps the test modules that it has read: reading all of them takes 15 s, and every process does.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -50,7 +51,7 @@ test-runs: setup ## Whole research runs: every LLM backend, kills, compositions,
 	$(PYTEST) $(WORKERS) -m runs
 
 test-agents: setup ## The real Claude Code and Codex, from npm, without a network: whole runs, failures, tool limits, caps
-	$(ONE_THREAD) $(BIN)/python tools/agent_programs.py $(WORKERS)
+	$(ONE_CORE) $(BIN)/python tools/agent_programs.py $(WORKERS)
 
 test-ray: setup ## A Ray cluster of three nodes on this machine: the same failures, verdicts and rounds, whatever is killed
 	$(BIN)/python -c "import ray" 2>/dev/null || $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt ray

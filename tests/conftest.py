@@ -10,7 +10,13 @@ import pytest
 
 # As in the Makefile, for a pytest that is started by hand: test processes run side by side, and a test that forks must not
 # leave threads behind that the child would wait for.
-for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
+for _name in (
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "NUMBA_NUM_THREADS",
+    "PYTHON_CPU_COUNT",
+):
     os.environ.setdefault(_name, "1")
 sys.path.append(
     str(Path(__file__).parent)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 
-LIMITS = (
-    "CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS",
-)  # fmt: skip
-"""Set by the user on threads and GPUs."""
+from autoqec.io.cores import COUNT
+
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS", COUNT)
+LIMITS = ("CUDA_VISIBLE_DEVICES", *THREADS)
+"""Set by the user on threads, cores and GPUs."""
 
 CHILD = (
     "PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "XDG_CACHE_HOME", "AUTOQEC_CACHE", "VIRTUAL_ENV",

@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 
 from autoqec.executors.protocol import Program, Worker
-from autoqec.io.child_env import kept
+from autoqec.io.child_env import THREADS, kept
 from autoqec.runner.schema import RunnerConfig
 from autoqec.runs.worktree_runner import SubprocessRunner
-
-_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 
 
 class TrainingWorker(Worker):
@@ -24,7 +22,7 @@ class TrainingWorker(Worker):
 
 def training(cpus: float, gpus: float) -> Program:
     """A training takes so many cores, and as many threads unless the user has set them."""
-    threads = {**dict.fromkeys(_THREADS, str(max(1, int(cpus)))), **kept(_THREADS)}
+    threads = {**dict.fromkeys(THREADS, str(max(1, int(cpus)))), **kept(THREADS)}
     target = f"{TrainingWorker.__module__}:{TrainingWorker.__name__}"
     return Program(target, threads, cpus=cpus, gpus=gpus, is_kept=False)
 

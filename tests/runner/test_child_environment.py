@@ -11,7 +11,13 @@ from autoqec.envs.load import load_env
 from autoqec.runner.schema import RunnerConfig
 from autoqec.runner.supervise import run_round
 
-LIMITS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+LIMITS = (
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "NUMBA_NUM_THREADS",
+    "PYTHON_CPU_COUNT",
+)
 
 
 def test_limits_on_threads_reach_a_round_and_keys_do_not(

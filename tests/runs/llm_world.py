@@ -165,6 +165,7 @@ class World:
             "AUTOQEC_HOME": str(home),
             "OMP_NUM_THREADS": "1",
             "NUMBA_NUM_THREADS": "1",
+            "PYTHON_CPU_COUNT": "1",
             **SECRETS,
         }
 
