@@ -14,7 +14,7 @@ PYTEST := $(ONE_CORE) $(BIN)/python -m pytest
 # pytest keeps the test modules that it has read: reading all of them takes 15 s, and every process does.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo docs pictures zoo-verify fuzz test test-slow test-verifier test-runs test-agents test-ray test-pages lint quick bench calibration cheats crash-test clean
+.PHONY: help setup demo docs pictures zoo-verify fuzz test test-slow test-verifier test-runs test-long test-agents test-ray test-pages lint quick bench calibration cheats crash-test clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -49,6 +49,9 @@ test-verifier: setup ## Whole verifications in the sandbox, and a cheat of each 
 
 test-runs: setup ## Whole research runs: every LLM backend, kills, compositions, replay, the commands of the skills
 	$(PYTEST) $(WORKERS) -m runs
+
+test-long: setup ## test-slow, test-verifier and test-runs in one go, which takes less time
+	$(PYTEST) $(WORKERS) -m "slow or verifier or runs"
 
 test-agents: setup ## The real Claude Code and Codex, from npm, without a network: whole runs, failures, tool limits, caps
 	$(ONE_CORE) $(BIN)/python tools/agent_programs.py $(WORKERS)
