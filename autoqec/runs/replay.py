@@ -15,7 +15,7 @@ from autoqec.io.hashing import sha256_file
 from autoqec.io.scratch import scratch_folder
 from autoqec.io.untrusted_file import read_regular
 from autoqec.io.validate import load_model, validate_model
-from autoqec.layout import RoundDir
+from autoqec.layout import RoundDir, compiled_kernels
 from autoqec.runner.schema import RoundMetrics, RunnerConfig
 from autoqec.runs.documents import committed_config
 from autoqec.runs.names import parse_branch
@@ -67,12 +67,19 @@ def replay(round_dir: Path, runner: Runner | None = None, *, wall_clock_s: float
         again = RoundDir(folder / "run" / files.path.name)
         again.path.mkdir(parents=True)
         config = _rebuild(run, pointer, recorded, files, code, again)
-        if (
-            runner is None
-        ):  # with a cache of its own: figures of the recorded round must not come back from it
-            cache = {"AUTOQEC_CACHE": str(folder / "cache")}
+        if runner is None:
+            cache = {"AUTOQEC_CACHE": str(_own_cache(folder / "cache"))}
             runner = SubprocessRunner(wall_clock_s=wall_clock_s, variables=cache)
         return _compare(recorded, runner(config), files, again, pointer)
+
+
+def _own_cache(folder: Path) -> Path:
+    """Figures of the recorded round must not come back from a cache. That kernels are compiled holds here, too."""
+    compiled = compiled_kernels("").absolute()
+    compiled.mkdir(parents=True, exist_ok=True)
+    folder.mkdir()
+    (folder / compiled.name).symlink_to(compiled)
+    return folder
 
 
 def _rebuild(
