@@ -171,9 +171,16 @@ def test_a_replay_compares_the_numbers_and_not_who_wrote_them(
     save(files := played.files.round(1), 1.0, "the installed package")
     result = replay(files.path, again)
     assert (result.same_weights, result.outcome == "identical") == (is_same, is_same)
+
+
+def test_weights_that_are_none_are_found_before_a_replay_trains(played: Run) -> None:
+    def trains(config: RunnerConfig) -> RoundMetrics:
+        raise AssertionError(config)
+
+    files = played.files.round(1)
     files.weights.write_bytes(b"no weights")
     with pytest.raises(InputError, match="safetensors"):
-        replay(files.path, again)
+        replay(files.path, trains)
 
 
 def test_a_replay_knows_what_is_compiled_and_no_figures_of_the_round(
