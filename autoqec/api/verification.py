@@ -35,7 +35,7 @@ def verify(
 
     Args:
         round_dir: folder of a round, or what `train` returned. `ID/round_3` stands for `runs/ID/round_3` of the working directory;
-            where `keeps_report` says no, none is written.
+            in the zoo, and over the report that a run's history and front rely on, none is written.
         env: what it was trained on. Default: found by what the round says.
         parents: of a compose round, on the same shots; then the report says whether it composes.
         seeds: first and last label inside the holdout range, or how many of its first ones. Default: all.
