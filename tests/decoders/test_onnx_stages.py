@@ -143,6 +143,14 @@ def test_a_file_says_its_place_and_its_gate() -> None:
     }
 
 
+def test_the_gate_behind_an_ensemble_looks_at_the_mean() -> None:
+    said = [
+        about_stage(0, Gates((2.5,), (None, None), members), "mwpm", sees_earlier=False, path=Path("m.onnx"))
+        for members in ((8, None), (None, 8))
+    ]
+    assert ["in the mean over its 8 matchings" in each["gate"] for each in said] == [True, False]
+
+
 @pytest.mark.parametrize("name", ["m.onnx", "m.stage1.onnx"])
 def test_a_missing_stage_is_named(name: str, linear: Linear, written: Path) -> None:
     missing = stage_path(written, 2)

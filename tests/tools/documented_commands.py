@@ -118,9 +118,8 @@ def commands(page: Path) -> list[Shown]:
     out: dict[tuple[str, ...], Shown] = {}
     for lines, is_in_a_sentence in ((_in_blocks(page), False), (_in_sentences(page), True)):
         for line in lines:
-            alone = re.split(r"\s#|\s{3,}", line)[0].replace(
-                "...", ""
-            )  # behind it stand words for the reader
+            # Behind a command stand words for the reader.
+            alone = re.split(r"\s#|\s{3,}", line)[0].replace("...", "")
             words = tuple(shlex.split(_OPTIONAL.sub(" ", alone))[1:])
             out.setdefault(words, Shown(page.name, line, words, is_in_a_sentence))
     return list(out.values())
