@@ -2,7 +2,8 @@
 
     python tools/add_to_zoo.py runs/r1 surface_d5_depol/my_find --made-by 'autoqec run-round ...' --seed 0 --device 'one H200'
 
-A copy of an entry (`autoqec zoo get`), say with the report of `autoqec verify`, has its provenance and needs no options. Paths of the machine are left out of what is copied. A round whose branch edits modules has code of its own, and is refused.
+A copy of an entry (`autoqec zoo get`), say with the report of `autoqec verify`, has its provenance: options replace parts of it. Paths of the machine
+are left out of what is copied. A round whose branch edits modules has code of its own, and is refused.
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ def add(round_dir: Path, name: str, provenance: Provenance) -> ZooEntry:
     files, entry = RoundDir(round_dir), EntryDir(zoo_folder() / name)
     copied = {path.name: path.read_bytes() for path in (files.config, files.checkpoint, files.weights)}
     metrics, report = _metrics(files), _report(files)
+    measured = validate_model(metrics, Measured, where=str(files.metrics))
     remove_tree(entry.path)
     entry.path.mkdir(parents=True)
     for file, data in copied.items():
@@ -56,7 +58,6 @@ def add(round_dir: Path, name: str, provenance: Provenance) -> ZooEntry:
     if report is not None:
         atomic.write_text(entry.report, as_json(report))
         atomic.write_text(entry.report_text, render(report))
-    measured = validate_model(metrics, Measured, where=str(files.metrics))
     made = ZooEntry(name, entry.path, provenance, measured, report)
     atomic.write_text(entry.card, entry_card(made))
     hashes = {path.name: sha256_file(path) for path in sorted(entry.path.iterdir())}
@@ -77,34 +78,28 @@ def _metrics(files: RoundDir) -> dict[str, Any]:
 def _report(files: RoundDir) -> VerifyReport | None:
     if not files.report.is_file():
         return None
-    report = VerifyReport.model_validate_json(files.report.read_text(encoding="utf-8"))
+    data = json.loads(files.report.read_text(encoding="utf-8"))
+    report = validate_model(data, VerifyReport, where=str(files.report))
     return report.model_copy(update={"bundle_path": None, "branch": None, "commit_sha": None})
 
 
 def _provenance(given: argparse.Namespace) -> Provenance:
     path = EntryDir(given.round_dir).provenance
-    if not given.made_by and path.is_file():
-        return Provenance.model_validate_json(path.read_text(encoding="utf-8"))
-    told = {
-        "run_id": given.run_id,
-        "branch": given.branch,
-        "commit": given.commit,
-        "commands": given.made_by or [],
-        "seeds": given.seed or [],
-        "devices": given.device or [],
-        "notes": given.notes,
-        "files": {},
-    }
-    return validate_model(told, Provenance, where="provenance")
+    known = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {"files": {}}
+    told = {name: value for name, value in vars(given).items() if name in Provenance.model_fields and value}
+    return validate_model(known | told, Provenance, where=str(path))
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("round_dir", type=Path)
     parser.add_argument("name", help="ENV/NAME")
-    parser.add_argument("--made-by", action="append", help="a command of its training (repeatable, in order)")
-    parser.add_argument("--seed", type=int, action="append", help="of each command")
-    parser.add_argument("--device", action="append", help="of each command")
+    repeatable: dict[str, Any] = {"action": "append", "default": []}
+    parser.add_argument(
+        "--made-by", dest="commands", help="a command of its training, in order", **repeatable
+    )
+    parser.add_argument("--seed", dest="seeds", type=int, help="of each command", **repeatable)
+    parser.add_argument("--device", dest="devices", help="of each command", **repeatable)
     for word in ("run-id", "branch", "commit", "notes"):
         parser.add_argument(f"--{word}")
     given = parser.parse_args()

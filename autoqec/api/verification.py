@@ -13,7 +13,7 @@ from autoqec.eval import verify as verification
 from autoqec.eval.options import VerifyOptions
 from autoqec.eval.schema import VerifyReport
 from autoqec.executors.registry import LOCAL, opened
-from autoqec.finds.zoo import round_folder, writable
+from autoqec.finds.zoo import is_in_zoo, round_folder
 
 if TYPE_CHECKING:
     from autoqec.api.rounds import Round
@@ -35,7 +35,7 @@ def verify(
 
     Args:
         round_dir: folder of a round, or what `train` returned. `ID/round_3` stands for `runs/ID/round_3` of the working directory;
-            of `zoo:ENV/NAME` a copy is verified, and no report is left.
+            in the zoo, and over the report that a run's history and front rely on, none is written.
         env: what it was trained on. Default: found by what the round says.
         parents: of a compose round, on the same shots; then the report says whether it composes.
         seeds: first and last label inside the holdout range, or how many of its first ones. Default: all.
@@ -56,9 +56,18 @@ def verify(
     if isinstance(seeds, int):
         first = env.spec.noise.seed_policy.holdout[0]
         seeds = (first, first + seeds - 1)
-    with opened(executor or LOCAL) as where, writable(path) as folder:
+    options["write"] = options.get("write", plain.write) and keeps_report(path, home=options.get("home"))
+    with opened(executor or LOCAL) as where:
         chosen = VerifyOptions(seeds=seeds, executor=where, **options)
-        return verification.verify_together([folder, *map(_folder, parents)], env, chosen)[0]
+        return verification.verify_together([path, *map(_folder, parents)], env, chosen)[0]
+
+
+def keeps_report(round_dir: Path, *, home: Path | None = None) -> bool:
+    """Whether a report is written beside the round. The zoo stays as it is, and so does a report that a run relies on: verifying the
+    same thing again would be a second chance. home: of the verifier."""
+    from autoqec.runs.backing import is_relied_on
+
+    return not (is_in_zoo(round_dir) or is_relied_on(round_dir, home=home))
 
 
 def _folder(given: str | Path | Round) -> Path:

@@ -64,12 +64,15 @@ def _written(done: OnnxExport) -> Iterator[str]:
     found, names = done.compared, ", ".join(map(str, done.files))
     yield (
         f"Wrote {names}: {done.output} at p = {done.p:g}. {done.differing} of {done.shots} predictions differ from the "
-        "pipeline's"
-        + (", all at ties that rounding decides." if any((done.differing, *found.alone)) else ".")
+        f"pipeline's{_ties(done.differing)}."
     )
     if len(done.files) == 1:
         return
     for stage, (reached, alone) in enumerate(zip(found.reached, found.alone, strict=True)):
         thresholds = done.gates.thresholds[stage : stage + 1]
         gate = "".join(f" Below {threshold:g} they go on." for threshold in thresholds)
-        yield f"Stage {stage + 1}: {reached} shots reach it; asked about all of them it differs in {alone}.{gate}"
+        yield f"Stage {stage + 1}: {reached} shots reach it; asked about all {done.shots} it differs in {alone}{_ties(alone)}.{gate}"
+
+
+def _ties(differing: int) -> str:
+    return ", all at ties that rounding decides" if differing else ""

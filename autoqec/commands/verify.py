@@ -98,21 +98,22 @@ def command(
 ) -> None:
     """Verify the checkpoint of ROUND_DIR on fresh shots, in the sandbox.
 
-    Writes verification_report.json and .md there; of zoo:ENV/NAME a copy is verified, and no report is kept. Exit code 0 VERIFIED, 3 SUSPICIOUS, 4 FAILED, 2 bad input.
+    Writes verification_report.json and .md there, but not into the zoo, nor over the report that a run's history and front rely on.
+    Exit code 0 VERIFIED, 3 SUSPICIOUS, 4 FAILED, 2 bad input.
     """
-    from autoqec.api.verification import verify
+    from autoqec.api.verification import keeps_report, verify
     from autoqec.decoders.checkpoint_env import env_or_own
-    from autoqec.finds.zoo import is_in_zoo
 
     env = env_or_own(env_name, round_dir)
     if env_name is None:
         click.echo(f"Environment, as the round names it: {env.origin}", err=True)
+    kept_in = round_dir if keeps_report(round_dir) else None
     with tasks_progress() as progress:
         head = verify(round_dir, env, parents=parents, progress=progress, **options)
     if as_json:
         print_json(head.model_dump(mode="json"))
     else:
-        print_report(str(round_dir), head, None if is_in_zoo(round_dir) else round_dir)
+        print_report(str(round_dir), head, kept_in)
         if (found := head.composition) is not None:
             gains = ", ".join(f"{gain:.4g}" for gain in (found.child_delta, *found.parent_deltas))
             click.echo(f"Composition: {found.reading} (gains of child and parents: {gains})")
@@ -120,7 +121,7 @@ def command(
 
 
 def print_report(name: str, report: VerifyReport, folder: Path | None) -> None:
-    """folder: where the report was written; None for one of the zoo, which keeps none."""
+    """folder: where the report was written; None where it was not."""
     click.echo(f"{report.verdict}  {name}")
     click.echo(f"  {report.notes}")
     print_table(
@@ -153,6 +154,8 @@ def print_report(name: str, report: VerifyReport, folder: Path | None) -> None:
         f"sandbox: {report.sandbox_tier if report.sandboxed else 'unsandboxed'}; {report.seconds:.0f} s"
     )
     if folder is None:
-        click.echo("No report is kept. To keep one: autoqec zoo get, and verify what it copied.")
+        click.echo(
+            "This report is not kept: the round's folder stays as it is. To keep one, verify a copy of the folder."
+        )
     else:
         click.echo(f"Report: {folder / 'verification_report.md'}")

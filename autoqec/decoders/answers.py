@@ -6,7 +6,6 @@ fault probabilities). hard_flip: the model applies faults F; the backend decodes
 
 from __future__ import annotations
 
-import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import cached_property
@@ -125,7 +124,7 @@ def deciders(backend: Backend, gates: Gates, *, threads: int | None = 1) -> tupl
         made = make_backend(backend.problem, backend.name, order or 0, members or 1)
         return AnswerDecoder(made, threads=threads)
 
-    return tuple(itertools.starmap(behind, zip(gates.orders, gates.members, strict=True)))
+    return tuple(behind(*each) for each in zip(gates.orders, gates.members, strict=True))
 
 
 class AnsweringDecoder(ABC):

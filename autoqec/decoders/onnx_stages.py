@@ -35,7 +35,9 @@ def about_stage(at: int, gates: Gates, backend: str, *, sees_earlier: bool, path
     said = {"stage": str(at + 1), "stages": str(gates.stages)}
     if at < len(gates.thresholds):
         said["threshold"] = repr(gates.thresholds[at])
-        looked_at = backend_entry(backend).gate
+        members = gates.members[at]
+        mean = "" if members is None else f", in the mean over its {members} matchings"
+        looked_at = backend_entry(backend).gate + mean
         said["gate"] = f"A shot goes on to stage {at + 2} if a number is below the threshold: {looked_at}."
     for name, own in (("stage_order", gates.orders[at]), ("stage_members", gates.members[at])):
         if own is not None:

@@ -292,9 +292,9 @@ def winner(attribution: str, estimate: Estimate | None) -> list[str]:
     added = estimate.untrained if estimate is not None else None
     if added is None or added.delta_ci[0] <= 0:
         return [f"algorithm or weights: {_WINNERS[attribution]}"]
-    winner = _WINNERS["both" if attribution == "algorithm" else attribution]
+    said = _WINNERS["both" if attribution == "algorithm" else attribution]
     by = "" if added.ratio is None else f", LER {added.ratio:.3f}x lower than untrained"
-    return [f"algorithm or weights: {winner}{by}"]
+    return [f"algorithm or weights: {said}{by}"]
 
 
 def _confinement(tier: Tier) -> list[str]:

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -19,7 +17,6 @@ from autoqec.errors import InputError
 from autoqec.eval.schema import Headline, VerifyReport
 from autoqec.io.closest import did_you_mean
 from autoqec.io.hashing import sha256_bytes
-from autoqec.io.scratch import scratch_folder
 from autoqec.io.strict_yaml import parse_json
 from autoqec.io.untrusted_file import decoded, read_regular
 from autoqec.io.validate import validate_model
@@ -206,24 +203,13 @@ def is_in_zoo(folder: Path) -> bool:
     return folder.resolve().is_relative_to(zoo_folder().resolve())
 
 
-def copy_entry(folder: Path, target: Path) -> Path:
+def copy_entry(folder: Path, target: Path) -> None:
     """The files of an entry in `target`, which is made, and has no others."""
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise InputError("is there, and not empty", where=str(target), hint="give a new folder")
     target.mkdir(parents=True, exist_ok=True)
     for path in sorted(folder.iterdir()):
         shutil.copyfile(path, target / path.name)
-    return target
-
-
-@contextmanager
-def writable(folder: Path) -> Iterator[Path]:
-    """The folder itself; for one of the zoo a copy, for the block only. What is verified is written into, and the zoo never is."""
-    if not is_in_zoo(folder):
-        yield folder
-        return
-    with scratch_folder("zoo") as scratch:
-        yield copy_entry(folder, scratch / folder.name)
 
 
 def split_list(text: str, separator: str) -> list[str]:

@@ -19,7 +19,6 @@ from autoqec.decoders.compiler import compile_predecoder
 from autoqec.decoders.cost import measure
 from autoqec.decoders.dsl_schema import PredecoderDSL
 from autoqec.decoders.modules.cascade import CascadePredecoder, gates_of
-from autoqec.decoders.modules.gnn import trains_by_device_kernels
 from autoqec.decoders.modules.predecoders import ProblemPredecoder
 from autoqec.decoders.reference_p import reference_p
 from autoqec.decoders.stage_cost import stage_flops
@@ -31,7 +30,12 @@ from autoqec.executors.registry import LOCAL, opened
 from autoqec.io.hashing import sha256_bytes
 from autoqec.io.validate import validate_model
 from autoqec.layout import RoundDir
-from autoqec.runner.devices import device_memory_gb, free_gb, pick_device
+from autoqec.runner.devices import (
+    device_memory_gb,
+    free_gb,
+    pick_device,
+    trains_by_device_kernels,
+)
 from autoqec.runner.failure_kinds import RoundFailed, failing_as
 from autoqec.runner.profiles import PROFILES, Profile
 from autoqec.runner.recorded import Recorded

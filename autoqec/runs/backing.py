@@ -128,6 +128,19 @@ def report_behind(files: RunDir, origin: Origin, *, home: Path | None = None) ->
     return report
 
 
+def is_relied_on(round_dir: Path, *, home: Path | None = None) -> bool:
+    """Whether the report in a round's folder is the verifier's own, and what the history of its run says: another one in its place
+    would take the ground from a row of the front."""
+    folder = round_dir.resolve()
+    files = RunDir(folder.parent)
+    try:
+        verdict = written_report(folder, home=home).verdict
+        rows = rounds_of(HistoryStore(files).rows()) if files.history.exists() else []
+    except AutoQECError:
+        return False
+    return any(f"round_{row['round']}" == folder.name and row.get("verdict") == verdict for row in rows)
+
+
 def why_no_report(files: RunDir, origin: Origin, *, home: Path | None = None) -> str | None:
     """Why the VERIFIED of a history row is not backed; None if it is."""
     try:

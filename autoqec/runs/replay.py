@@ -15,7 +15,7 @@ from autoqec.io.hashing import sha256_file
 from autoqec.io.scratch import scratch_folder
 from autoqec.io.untrusted_file import read_regular
 from autoqec.io.validate import load_model, validate_model
-from autoqec.layout import RoundDir
+from autoqec.layout import RoundDir, compiled_kernels
 from autoqec.runner.schema import RoundMetrics, RunnerConfig
 from autoqec.runs.documents import committed_config
 from autoqec.runs.names import parse_branch
@@ -25,6 +25,8 @@ from autoqec.runs.run_info import locate_env
 from autoqec.runs.tar_archive import unpack
 from autoqec.runs.worktree_runner import Runner, SubprocessRunner
 
+Weights = dict[str, tuple[tuple[int, ...], bytes]]
+"""Shapes and numbers."""
 Outcome = Literal["identical", "within_interval", "differs"]
 _EXACT = (
     "status", "reference_p", "ler_plain_classical", "ler_predecoder", "delta_ler", "delta_ler_ci_low", "delta_ler_ci_high",
@@ -61,18 +63,26 @@ def replay(round_dir: Path, runner: Runner | None = None, *, wall_clock_s: float
         )
     pointer = read_pointer(files.pointer.read_bytes(), where=str(files.pointer))
     run = Run.open(files.path.parent)
-    recorded = load_model(files.metrics, RoundMetrics)
+    recorded, weights = load_model(files.metrics, RoundMetrics), _weights(files)
     with scratch_folder("replay") as folder:
         code = folder / "code"
         again = RoundDir(folder / "run" / files.path.name)
         again.path.mkdir(parents=True)
         config = _rebuild(run, pointer, recorded, files, code, again)
-        if (
-            runner is None
-        ):  # with a cache of its own: figures of the recorded round must not come back from it
-            cache = {"AUTOQEC_CACHE": str(folder / "cache")}
+        if runner is None:
+            cache = {"AUTOQEC_CACHE": str(_own_cache(folder / "cache"))}
             runner = SubprocessRunner(wall_clock_s=wall_clock_s, variables=cache)
-        return _compare(recorded, runner(config), files, again, pointer)
+        replayed = runner(config)
+        return _compare(recorded, replayed, weights, _weights(again), pointer)
+
+
+def _own_cache(folder: Path) -> Path:
+    """Figures of the recorded round must not come back from a cache. That kernels are compiled holds here, too."""
+    compiled = compiled_kernels("").absolute()
+    compiled.mkdir(parents=True, exist_ok=True)
+    folder.mkdir()
+    (folder / compiled.name).symlink_to(compiled)
+    return folder
 
 
 def _rebuild(
@@ -119,11 +129,10 @@ def _check_out(git: Git, commit: str, folder: Path) -> None:
 
 
 def _compare(
-    recorded: RoundMetrics, replayed: RoundMetrics, files: RoundDir, again: RoundDir, pointer: Pointer
+    recorded: RoundMetrics, replayed: RoundMetrics, was: Weights | None, now: Weights | None, pointer: Pointer
 ) -> Replay:
     pairs = {name: (getattr(recorded, name), getattr(replayed, name)) for name in _EXACT}
     differences = {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
-    was, now = _weights(files), _weights(again)
     same_weights = None if was is None or now is None else was == now
     outcome: Outcome = "differs"
     if not differences and same_weights is not False:
@@ -134,8 +143,8 @@ def _compare(
     return Replay(outcome, same, same_weights, differences)
 
 
-def _weights(files: RoundDir) -> dict[str, tuple[tuple[int, ...], bytes]] | None:
-    """Shapes and numbers, to the last bit. What the file says of the libraries and the code that wrote it is not compared: code that
+def _weights(files: RoundDir) -> Weights | None:
+    """To the last bit. What the file says of the libraries and the code that wrote it is not compared: code that
     is no longer the installed one is replayed as that of a branch, and signs as such."""
     from safetensors import SafetensorError
     from safetensors.numpy import load

@@ -10,8 +10,12 @@ from click.testing import CliRunner, Result
 from written_reports import leave_report
 
 from autoqec.commands import main
+from autoqec.envs.environment import Environment
+from autoqec.eval.options import VerifyOptions
 from autoqec.eval.pareto import admit, publish
-from autoqec.layout import RunDir
+from autoqec.eval.report import as_json
+from autoqec.eval.schema import VerifyReport
+from autoqec.layout import RoundDir, RunDir
 from autoqec.runs.front import front_row
 from autoqec.runs.history import HistoryStore, filled
 
@@ -204,3 +208,49 @@ def test_no_file_of_a_run_is_waited_for(runs: tuple[Path, Path]) -> None:
         assert done.exit_code == 2
         (runs[0] / name).unlink()
         (runs[0] / name).write_bytes(kept)
+
+
+@pytest.fixture
+def second_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The verifier finds another gain than the report that is there says."""
+
+    def verified(folders: list[Path], _env: Environment, options: VerifyOptions) -> list[VerifyReport]:
+        text = RoundDir(folders[0]).report.read_text()
+        another = {"delta_vs_baseline_holdout": 1e-5, "seconds": 1.0}
+        found = VerifyReport.model_validate_json(text).model_copy(update=another)
+        if options.write:
+            RoundDir(folders[0]).report.write_text(as_json(found))
+        return [found]
+
+    monkeypatch.setattr("autoqec.eval.verify.verify_together", verified)
+
+
+def _verify_again(folder: Path) -> tuple[Result, bool]:
+    """What the command says, and whether the report is another one now."""
+    before = RoundDir(folder).report.read_bytes()
+    done = CliRunner().invoke(main, ["verify", str(folder), "--env", "surface_d3_depol"])
+    assert done.exit_code == 0, done.output
+    return done, RoundDir(folder).report.read_bytes() != before
+
+
+@pytest.mark.usefixtures("second_verdict")
+def test_a_second_verification_of_a_round_leaves_the_front_as_it_is(runs: tuple[Path, Path]) -> None:
+    """Another chance for the same predecoder is none: the run's report stays."""
+    before = json.loads(_pareto(runs[0], "--json").output)
+    done, is_another = _verify_again(runs[0] / "round_2")
+    assert not is_another
+    assert "is not kept" in done.output
+    assert _pareto(runs[0]).exit_code == 0
+    assert json.loads(_pareto(runs[0], "--json").output) == before
+
+
+@pytest.mark.usefixtures("second_verdict")
+def test_a_report_that_no_run_relies_on_is_replaced(runs: tuple[Path, Path], tmp_path: Path) -> None:
+    leave_report(tmp_path / "alone", delta=1e-3, half=1e-4, flops=10, params=10)
+    found = [_verify_again(tmp_path / "alone")]
+    damaged = RoundDir(runs[0] / "round_2").report
+    damaged.write_text(damaged.read_text() + " ")
+    found.append(_verify_again(damaged.parent))
+    for done, is_another in found:
+        assert is_another
+        assert "Report: " in done.output

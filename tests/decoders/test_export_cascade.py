@@ -12,14 +12,13 @@ import numpy as np
 import pytest
 import torch
 from click.testing import CliRunner
+from small_cascades import LARGE, SHIFT, SMALL, cascade, moved
 
 from autoqec.commands.export import command
 from autoqec.decoders import checkpoint, export
 from autoqec.decoders.answers import AnsweringDecoder
 from autoqec.decoders.backends import make_backend
 from autoqec.decoders.checkpoint import CheckpointInfo
-from autoqec.decoders.compiler import compile_predecoder
-from autoqec.decoders.dsl_schema import PredecoderDSL
 from autoqec.decoders.export import to_onnx
 from autoqec.decoders.onnx_predecoder import OnnxPredecoder
 from autoqec.decoders.pipeline import PredecoderPipeline
@@ -32,30 +31,15 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 for library in ("onnx", "onnxscript", "onnxruntime"):
     pytest.importorskip(library)
 
-SMALL = {"type": "neural_bp", "neural_bp": {"iterations": 2, "check_rule": "min_sum"}}
 ONCE = {"type": "neural_bp", "neural_bp": {"iterations": 1, "damping": "fixed"}}
-SHIFT = {"type": "gnn", "gnn": {"layers": 1, "hidden_dim": 4}, "share": 0.1}
-LARGE = {
-    "type": "hybrid",
-    "neural_bp": {"iterations": 3},
-    "gnn": {"layers": 1, "hidden_dim": 4},
-    "share": 0.1,
-}
 
 
 def scene(name: str, *stages: dict[str, Any], thresholds: list[float]) -> SimpleNamespace:
-    """A cascade whose stages have their own opinions: their numbers are not those of the start."""
     env = load_env(name)
     p = env.spec.noise.p[-1]
     problem = env.problem(p)
-    dsl = PredecoderDSL.model_validate(
-        {"type": "cascade", "output_mode": "soft_priors", "stages": list(stages)}
-    )
-    module = compile_predecoder(dsl, problem, seed=1)
-    generator = torch.Generator().manual_seed(2)
-    with torch.no_grad():
-        for each in module.parameters():
-            each += 0.1 * torch.randn(each.shape, generator=generator)
+    dsl = cascade(*stages)
+    module = moved(dsl, problem, by=0.1)
     module.thresholds.copy_(torch.tensor(thresholds))
     backend = make_backend(problem, env.spec.classical_backend)
     return SimpleNamespace(
@@ -156,7 +140,8 @@ def test_names_that_are_taken_are_refused_before_the_work(
 
 @pytest.mark.slow
 def test_a_stage_that_begins_anew(tmp_path: Path) -> None:
-    given = scene("surface_d3_depol", SMALL, LARGE, thresholds=[3.0])
+    short = {**LARGE, "neural_bp": {"iterations": 3}}  # a graph spells out each iteration
+    given = scene("surface_d3_depol", SMALL, short, thresholds=[3.0])
     to_onnx(given.module, given.backend, tmp_path / "m.onnx", detectors=given.shots)
     found = OnnxPredecoder(tmp_path / "m.onnx", given.problem)
     assert_same(found, given.pipeline, given.fresh)

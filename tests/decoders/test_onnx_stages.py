@@ -109,11 +109,16 @@ def test_one_name_stands_for_all_stages(name: str, linear: Linear, written: Path
 
 
 def test_members_of_the_file_decide(linear: Linear, written: Path) -> None:
-    assert about_stage(1, Gates((2.5,), (None, None), (None, 8)), "mwpm", sees_earlier=False, path=written)[
-        "stage_members"
-    ] == "8"  # fmt: skip
-    _change(written, 2, {"stage_members": "8"})
-    assert OnnxPredecoder(written, linear.problem).gates.members == (None, 8)
+    gates = Gates(GATES.thresholds, GATES.orders, (None, 8))
+    said = about_stage(1, gates, "mwpm", sees_earlier=False, path=written)
+    _change(written, 2, {"stage_members": said["stage_members"]})
+    found = OnnxPredecoder(written, linear.problem)
+    assert found.gates == gates
+    own, theirs = linear.staged(SHOTS, sure_of_all=True), found.staged(SHOTS, sure_of_all=True)
+    is_close = np.isclose(own.log_odds, theirs.log_odds, atol=1e-3)
+    assert (own.stage == theirs.stage).all()
+    assert is_close[own.stage == 0].all()
+    assert is_close[own.stage == 1].mean() < 0.1
 
 
 def test_the_threshold_of_the_file_is_the_gate(linear: Linear, written: Path) -> None:
@@ -136,6 +141,14 @@ def test_a_file_says_its_place_and_its_gate() -> None:
         "stage_order": "4",
         "earlier_answers": "answers of stage 2, m.stage2.onnx",
     }
+
+
+def test_the_gate_behind_an_ensemble_looks_at_the_mean() -> None:
+    said = [
+        about_stage(0, Gates((2.5,), (None, None), members), "mwpm", sees_earlier=False, path=Path("m.onnx"))
+        for members in ((8, None), (None, 8))
+    ]
+    assert ["in the mean over its 8 matchings" in each["gate"] for each in said] == [True, False]
 
 
 @pytest.mark.parametrize("name", ["m.onnx", "m.stage1.onnx"])

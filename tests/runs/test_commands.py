@@ -14,12 +14,13 @@ from warm_processes import autoqec_text
 
 from autoqec.commands import main
 from autoqec.errors import InputError
-from autoqec.layout import RoundDir
+from autoqec.layout import RoundDir, compiled_kernels, failure_cache
 from autoqec.runner.schema import Failure, RoundMetrics, RunnerConfig
 from autoqec.runs import fork_graph
 from autoqec.runs.experiment import Experiment
 from autoqec.runs.replay import replay
 from autoqec.runs.run import Run
+from autoqec.runs.worktree_runner import Runner
 from autoqec.search.proposal import Proposal
 
 
@@ -170,9 +171,37 @@ def test_a_replay_compares_the_numbers_and_not_who_wrote_them(
     save(files := played.files.round(1), 1.0, "the installed package")
     result = replay(files.path, again)
     assert (result.same_weights, result.outcome == "identical") == (is_same, is_same)
+
+
+def test_weights_that_are_none_are_found_before_a_replay_trains(played: Run) -> None:
+    def trains(config: RunnerConfig) -> RoundMetrics:
+        raise AssertionError(config)
+
+    files = played.files.round(1)
     files.weights.write_bytes(b"no weights")
     with pytest.raises(InputError, match="safetensors"):
-        replay(files.path, again)
+        replay(files.path, trains)
+
+
+def test_a_replay_knows_what_is_compiled_and_no_figures_of_the_round(
+    played: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AUTOQEC_CACHE", str(tmp_path / "cache"))
+    for path in (compiled_kernels("some"), failure_cache("shots", "some")):
+        path.parent.mkdir(parents=True)
+        path.write_text("")
+    seen: list[tuple[bool, bool]] = []
+
+    def runner(*, variables: dict[str, str], **_: object) -> Runner:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("AUTOQEC_CACHE", variables["AUTOQEC_CACHE"])
+            seen.append((compiled_kernels("some").exists(), failure_cache("shots", "some").exists()))
+        return fake_runner
+
+    monkeypatch.setattr("autoqec.runs.replay.SubprocessRunner", runner)
+    replay(played.files.round(1).path)
+    assert seen == [(True, False)]
+    assert compiled_kernels("some").exists()
 
 
 def test_a_replay_needs_the_recorded_commit_environment_and_config(played: Run, tmp_path: Path) -> None:

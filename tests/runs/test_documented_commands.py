@@ -24,7 +24,6 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tools"))  # documented_comma
 
 from documented_commands import (
     CASCADES,
-    COPIED,
     READ,
     ROOT,
     RUN_ID,
@@ -158,7 +157,6 @@ def _fill(folder: Path) -> None:
     for words in (_demo(folder), ("run-round", "my_env.yaml", "cascade.yaml", f"{CASCADES}/round_1")):
         done = autoqec(folder, *words)
         assert done.returncode == 0, done.stderr
-    shutil.copytree(folder / "runs" / RUN_ID / "round_1", folder / COPIED / "round_1")
 
 
 def _demo(folder: Path) -> list[str]:

@@ -13,8 +13,6 @@ READ = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 RUN_ID = "20261115-113000"
 CASCADES = "runs/cascades"
 """The folder of a run that has a trained one."""
-COPIED = "copied"
-"""The folder of a copy of the run's round: a second report in its place would leave the row of the front without the first."""
 
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _SHELL = ("", "text", "bash")
@@ -49,7 +47,6 @@ READERS = {
 _HERE = {
     ("CONFIG", "ROUND_DIR"): "runs/r1",
     ("verify", "ROUND_DIR"): "runs/r1",
-    ("verify", "runs/<run_id>/round_<N>"): f"{COPIED}/round_1",
     ("stages", "ID"): CASCADES,
     ("loss", "ID"): CASCADES,
     ("export", "ID/round_3"): "runs/r1",
@@ -121,9 +118,8 @@ def commands(page: Path) -> list[Shown]:
     out: dict[tuple[str, ...], Shown] = {}
     for lines, is_in_a_sentence in ((_in_blocks(page), False), (_in_sentences(page), True)):
         for line in lines:
-            alone = re.split(r"\s#|\s{3,}", line)[0].replace(
-                "...", ""
-            )  # behind it stand words for the reader
+            # Behind a command stand words for the reader.
+            alone = re.split(r"\s#|\s{3,}", line)[0].replace("...", "")
             words = tuple(shlex.split(_OPTIONAL.sub(" ", alone))[1:])
             out.setdefault(words, Shown(page.name, line, words, is_in_a_sentence))
     return list(out.values())

@@ -52,10 +52,10 @@ class Backend(Protocol):
 class BackendEntry:
     """A backend that an environment may name.
 
-    make: from a problem, the order of ordered statistics and the members of an ensemble of matchings. plain: the decoder with the environment's fixed weights, which
-    a predecoder in front of this backend is compared with. wants_edges: it decodes with a weight per edge of the matching
-    graph, where a predecoder has them. gate: in words, the number that the gate behind a stage of a cascade looks at
-    (`AnswerDecoder.judged`).
+    make: from a problem, the order of ordered statistics and the members of an ensemble of matchings. plain: the decoder with the
+    environment's fixed weights, which a predecoder in front of this backend is compared with. wants_edges: it decodes with a weight
+    per edge of the matching graph, where a predecoder has them. gate: in words, the number that the gate behind a stage of a cascade
+    looks at (`AnswerDecoder.judged`).
     """
 
     make: Callable[[DecodingProblem, int, int], Backend]

@@ -188,9 +188,3 @@ class Layer(nn.Module):
             and x.dtype != torch.float64
             and self.take.weight.dtype == torch.float32
         )
-
-
-def trains_by_device_kernels(module: nn.Module, device: torch.device) -> bool:
-    """Whether all graph layers of a module, if it has any, go through the kernels for a GPU there."""
-    layers = (each for each in module.modules() if isinstance(each, Layer))
-    return device_kernels.runs_on(device) and all(layer.adds_up for layer in layers)

@@ -5,13 +5,13 @@ import pytest
 import stim
 import torch
 from pydantic import ValidationError
+from small_cascades import LARGE, SHIFT, SMALL, cascade, moved
 
 from autoqec.decoders.backends import make_backend
 from autoqec.decoders.compiler import compile_predecoder, context
 from autoqec.decoders.cost import measure
 from autoqec.decoders.dsl_schema import PredecoderDSL
 from autoqec.decoders.gates import EVERY_SHOT, THRESHOLDS, Gates, planned_shares
-from autoqec.decoders.modules.cascade import CascadePredecoder
 from autoqec.decoders.pipeline import PredecoderPipeline
 from autoqec.envs.build import problem_from_dem
 from autoqec.envs.load import load_env
@@ -19,20 +19,6 @@ from autoqec.envs.packing import unpack
 from autoqec.errors import InputError
 
 SHOTS = 2500
-SMALL = {"type": "neural_bp", "neural_bp": {"iterations": 3, "check_rule": "min_sum"}}
-SHIFT = {"type": "gnn", "gnn": {"layers": 1, "hidden_dim": 8}, "share": 0.05}
-LARGE = {
-    "type": "hybrid",
-    "neural_bp": {"iterations": 6},
-    "gnn": {"layers": 1, "hidden_dim": 8},
-    "share": 0.05,
-}
-
-
-def cascade(*stages, **more) -> PredecoderDSL:
-    return PredecoderDSL.model_validate(
-        {"type": "cascade", "output_mode": "soft_priors", "stages": list(stages), **more}
-    )
 
 
 @pytest.fixture(scope="module")
@@ -42,20 +28,10 @@ def scene():
     return problem, make_backend(problem, "mwpm"), env.sampler(1e-2).sample(SHOTS, 11)
 
 
-def moved(problem, *stages) -> CascadePredecoder:
-    """A cascade whose numbers are not those of the start: every stage has its own opinion."""
-    module = compile_predecoder(cascade(*stages), problem, seed=1)
-    generator = torch.Generator().manual_seed(2)
-    with torch.no_grad():
-        for each in module.parameters():
-            each += 0.05 * torch.randn(each.shape, generator=generator)
-    return module
-
-
 @pytest.mark.parametrize("later", [SHIFT, LARGE], ids=["shift", "anew"])
 def test_a_gate_that_is_shut_is_the_first_stage_and_an_open_one_the_last(scene, later) -> None:
     problem, backend, shots = scene
-    module = moved(problem, SMALL, later)
+    module = moved(cascade(SMALL, later), problem)
     first = PredecoderPipeline(module.stages[0], backend).decode(shots.detectors)
     syndrome = torch.from_numpy(unpack(shots.detectors, problem.n_checks)).float()
     with torch.no_grad():
@@ -75,7 +51,7 @@ def test_a_gate_that_is_shut_is_the_first_stage_and_an_open_one_the_last(scene, 
 
 def test_only_unsure_shots_go_on_whatever_the_batch(scene) -> None:
     problem, backend, shots = scene
-    module = moved(problem, SMALL, SHIFT, LARGE)
+    module = moved(cascade(SMALL, SHIFT, LARGE), problem)
     module.thresholds.copy_(torch.tensor([3.0, 1.0]))
     pipeline = PredecoderPipeline(module, backend)
     whole = pipeline.staged(shots.detectors)
