@@ -165,8 +165,10 @@ class _Verification:
         """The size of a verified round's effect, on the one bundle that is ever drawn for it, and its scores."""
         bundle = self._estimate_bundle(verification.subject, family)
         stack.callback(_discard, bundle)
-        # In processes that were asked nothing yet, as the test was: a model learns little of which it is, and guards' work is not charged to it.
-        evaluation.pool.renew()
+        # Foreign code in processes that were asked nothing yet, as the test was: a model learns little of which it is, and guards' work is
+        # not charged to it. This package's own keeps nothing, and a process takes seconds to start.
+        if verification.subject.holds_code:
+            evaluation.pool.renew()
         again = replace(evaluation, bundle=bundle, tally=Tally())
         scored = again.estimate(verification.key, replay.of_the_main_test(verification))
         measured = replace(verification, bundle=bundle, tally=again.tally)
@@ -246,7 +248,7 @@ class _Verification:
             models=models,
             backend=self.env.spec.classical_backend,
             tier=self.tier.name,
-            lifetime_s=self.options.deadline_s,
+            lifetime_s=self.options.deadline_s * (1 if any(each.holds_code for each in subjects) else 2),
         )
 
     def _open(self, subjects: Sequence[Subject], family: str) -> tuple[Bundle, Share]:

@@ -13,7 +13,7 @@ from autoqec.envs.environment import Environment
 from autoqec.envs.load import load_env
 from autoqec.errors import InputError
 from autoqec.eval.latency import one_shot
-from autoqec.eval.schema import PairedFigures, VerifyReport
+from autoqec.eval.schema import BaselineRow, PairedFigures, PairedRow, VerifyReport
 from autoqec.finds.zoo import ZooEntry
 from autoqec.io.validate import load_model
 from autoqec.layout import ZOO, EntryDir, RoundDir
@@ -56,9 +56,9 @@ def model_card(view: RunView, one: Reviewed, report: VerifyReport) -> str:
         [f"# Predecoder: {_safe(view.run_id)}, round {one.number}"],
         _what(one),
         _where(view.env_name, view.env, report.env_hash),
-        _figures(report),
+        figures(report),
         _confidence(report),
-        _cost(report),
+        cost_lines(report),
         _limits(report),
         _use(view, one, report),
         _again(view, one),
@@ -75,7 +75,7 @@ def entry_card(entry: ZooEntry) -> str:
     measured: tuple[Iterable[str], ...] = (
         (_validated(entry),)
         if report is None
-        else (_figures(report), _confidence(report), _cost(report), _limits(report))
+        else (figures(report), _confidence(report), cost_lines(report), _limits(report))
     )
     sections = (
         [f"# Predecoder: {entry.name}", *([] if entry.is_verified else ["", warning])],
@@ -153,7 +153,7 @@ def _where(
         )
 
 
-def _figures(report: VerifyReport) -> Iterator[str]:
+def figures(report: VerifyReport) -> Iterator[str]:
     head = report.headline
     about = (
         "that selected nothing"
@@ -176,12 +176,22 @@ def _figures(report: VerifyReport) -> Iterator[str]:
         ]:
             yield _row(row, name)
     yield f"\nVerdict: {report.verdict}. {_safe(report.notes)}"
-    yield "\n| p | shots | LER of the plain backend | LER of this one |\n|---|---|---|---|"
+    yield "\nAt each p, on shots of the test; difference: LER of the other decoder less that of this one, on the same shots:\n"
+    yield "| p | decoder | shots | LER | difference |\n|---|---|---|---|---|"
     for paired in report.per_p:
-        yield (
-            f"| {paired.p:g} | {paired.shots} | {_rate(paired.ler_baseline, paired.ler_baseline_ci)} "
-            f"| {_rate(paired.ler_candidate, paired.ler_candidate_ci)} |"
+        yield f"| {paired.p:g} | this one | {paired.shots} | {_rate(paired.ler_candidate, paired.ler_candidate_ci)} | |"
+        yield _at(
+            paired.p, paired.baseline, paired.shots, paired.ler_baseline, paired.ler_baseline_ci, paired
         )
+        for other in (each for each in report.baselines if each.p == paired.p and not each.is_candidate):
+            if other.ler is not None and other.ler_ci is not None:
+                yield _at(other.p, other.name, other.shots, other.ler, other.ler_ci, other)
+
+
+def _at(
+    p: float, name: str, shots: int, ler: float, ler_ci: tuple[float, float], row: PairedRow | BaselineRow
+) -> str:
+    return f"| {p:g} | {_safe(name)} | {shots} | {_rate(ler, ler_ci)} | {_n(row.delta)} ({_range(row.delta_ci)}) |"
 
 
 def _row(row: PairedFigures, name: str) -> str:
@@ -210,7 +220,7 @@ def _confidence(report: VerifyReport) -> Iterator[str]:
             yield f"| {kept.share:.1%} | {_n(kept.below)} | {_rate(kept.ler, kept.ler_ci)} | {lower} |"
 
 
-def _cost(report: VerifyReport) -> Iterator[str]:
+def cost_lines(report: VerifyReport) -> Iterator[str]:
     cost, found = report.cost, report.estimate
     if cost is None:
         return

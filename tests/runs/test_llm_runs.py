@@ -87,8 +87,8 @@ def _script(*, edits: bool) -> list[dict[str, Any]]:
     return [*script, {"idea": idea("A better verifier"), "code": outside}] if edits else script
 
 
-@pytest.mark.parametrize("backend", KEYS)
-def test_every_backend_goes_through_tier_2_and_a_conflict_to_a_composition(
+@pytest.mark.parametrize("backend", ["claude-cli", "anthropic"])
+def test_a_program_and_an_endpoint_go_through_tier_2_and_a_conflict_to_a_composition(
     tmp_path: Path, verifier: Path, backend: str
 ) -> None:
     """With claude-cli the validation shows what untrained belief propagation gains, and it is verified: on 10,000 shots at
@@ -110,36 +110,58 @@ def test_every_backend_goes_through_tier_2_and_a_conflict_to_a_composition(
     assert child["fork_from_ordered"] == [first["branch"], third["branch"]]
     assert child["dsl_config"]["neural_bp"]["iterations"] == 6
     assert child["dsl_config"]["training"]["batch_size"] == 64
-    reasons = {
-        "the answer holds no JSON object": done.prompts("ideator")[1],
-        "expected one of '1' or '2', got '3'": done.prompts("coder")[1],
-        "over budget: flops_per_syndrome": done.prompts("coder")[2],
-        "there is no branch '01'": done.prompts("ideator")[4],
-    }
-    for reason, prompt in reasons.items():
-        assert reason in prompt
-        assert reason not in outside_fences(prompt)
-    for call in done.calls:
-        told = (call["env"] if edits else call["headers"]).values()
-        assert [name for name, secret in SECRETS.items() if any(secret in text for text in told)] == [KEYS[backend]]  # fmt: skip
-    assert done.found["cost_usd"] == pytest.approx(PRICES[backend] * len(done.calls), abs=1e-9)
+    _check_calls(done, backend)
+    asked = done.prompts("ideator")[4]
+    assert "there is no branch '01'" in asked
+    assert "there is no branch '01'" not in outside_fences(asked)
     if edits:
-        _check_edits(done, rows)
+        assert "spy" not in done.files.round(custom["round"]).output.read_text()
+        _check_edits(done, [first, child], rows[-1])  # the merge holds the edit, too
     if verifies:
         _check_verified(done, rows)
     else:
         assert not any(row["verification"] for row in rows)
 
 
-def _check_edits(done: Finished, rows: list[dict[str, Any]]) -> None:
-    first, custom, _, _, child, refused = rows
-    assert done.git("show", f"{first['branch']}:{MODULE}").decode().endswith(SPY)
-    for row in (first, child):  # the merge holds the edit, too
+@pytest.mark.parametrize("backend", ["codex-cli", "openai"])
+def test_the_other_program_and_endpoint_are_corrected_edit_and_are_paid_alike(
+    tmp_path: Path, verifier: Path, backend: str
+) -> None:
+    edits = backend.endswith("-cli")
+    whole = _script(edits=edits)
+    script = [whole[0], whole[-1]] if edits else whole[:1]
+    done = World(tmp_path, verifier).play(backend, script, "--refuse-over-budget")
+    rows = check_whole(done, len(script))
+    assert rows[0]["status"] == "ok"
+    assert not any(row["verification"] for row in rows)
+    _check_calls(done, backend)
+    if edits:
+        _check_edits(done, rows[:1], rows[-1])
+
+
+def _check_calls(done: Finished, backend: str) -> None:
+    """What a role was told of its faults, which keys it had, and what was paid."""
+    reasons = {
+        "the answer holds no JSON object": done.prompts("ideator")[1],
+        "expected one of '1' or '2', got '3'": done.prompts("coder")[1],
+        "over budget: flops_per_syndrome": done.prompts("coder")[2],
+    }
+    for reason, prompt in reasons.items():
+        assert reason in prompt
+        assert reason not in outside_fences(prompt)
+    for call in done.calls:
+        told = (call["env"] if backend.endswith("-cli") else call["headers"]).values()
+        assert [name for name, secret in SECRETS.items() if any(secret in text for text in told)] == [KEYS[backend]]  # fmt: skip
+    assert done.found["cost_usd"] == pytest.approx(PRICES[backend] * len(done.calls), abs=1e-9)
+
+
+def _check_edits(done: Finished, edited: list[dict[str, Any]], refused: dict[str, Any]) -> None:
+    assert done.git("show", f"{edited[0]['branch']}:{MODULE}").decode().endswith(SPY)
+    for row in edited:
         seen = done.files.round(row["round"]).output.read_text()
         assert "spy [('AUTOQEC_CACHE'" in seen
         assert not any(name in seen for name in SECRETS)
         assert "AUTOQEC_IDEATOR" not in seen
-    assert "spy" not in done.files.round(custom["round"]).output.read_text()
     assert refused["status"] == "compile_error"
     assert refused["status_reason"] == f"the branch changes what a round may not change: {VERIFIER}"
     assert not done.files.round(refused["round"]).checkpoint.exists()
