@@ -91,10 +91,10 @@ def _script(*, edits: bool) -> list[dict[str, Any]]:
 def test_a_program_and_an_endpoint_go_through_tier_2_and_a_conflict_to_a_composition(
     tmp_path: Path, verifier: Path, backend: str
 ) -> None:
-    """With claude-cli the validation shows what untrained belief propagation gains, and it is verified: on 10,000 shots at
-    d = 5 that is 8 standard errors."""
+    """With claude-cli the validation shows what untrained belief propagation gains, and it is verified: on 6,000 shots at
+    d = 5 that is 6 standard errors."""
     verifies, edits = backend == "claude-cli", backend.endswith("-cli")
-    size = {"distance": 5, "val_shots": 50_000} if verifies else {}
+    size = {"distance": 5, "val_shots": 30_000} if verifies else {}
     world = World(tmp_path, verifier, **size)
     options = ("--verify-shots", "10000", "--refuse-over-budget")
     done = world.play(backend, script := _script(edits=edits), *options)
