@@ -29,7 +29,9 @@ def _replaced(text: str, diff: str) -> str:
 @pytest.fixture(scope="module")
 def extended(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("extended")
-    ignored = shutil.ignore_patterns(".*", "runs", "build", "tests", "node_modules")  # compiled kernels go with it
+    ignored = shutil.ignore_patterns(
+        ".*", "runs", "build", "tests", "node_modules"
+    )  # compiled kernels go with it
     shutil.copytree(ROOT, folder, ignore=ignored, dirs_exist_ok=True)
     env = folder / "autoqec" / "envs" / "builtin" / "surface_d3_depol.yaml"
     env.write_text(re.sub(r"(min_shots_\w+): .*", r"\1: 4000", env.read_text()))
