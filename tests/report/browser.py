@@ -82,14 +82,21 @@ class Browser:
         """What a script hands to its last argument, a function."""
         return self._post("/execute/async", {"script": script, "args": list(arguments)})
 
-    def until(self, script: str, is_right: Callable[[Any], bool] = bool, tries: int = 400) -> Any:
-        """The script's value as soon as it is right: asked at each frame that the page draws."""
-        value: Any = None
-        for _ in range(tries):
+    def until(
+        self,
+        script: str,
+        is_right: Callable[[Any], bool] = bool,
+        *,
+        during: subprocess.Popen[bytes] | None = None,
+    ) -> Any:
+        """The script's value as soon as it is right. during: a process; it may be wrong as long as that one goes on."""
+        left = 400
+        while left:
             value = self.run(script)
             if is_right(value):
                 return value
             self.later("const done = arguments[0]; setTimeout(done, 50)")
+            left -= during is None or during.poll() is not None
         raise AssertionError(f"{script} stays {value!r}")
 
     def hover(self, selector: str) -> None:

@@ -11,22 +11,14 @@ import pytest
 from browser import MISSING, Browser
 from serving import Server
 
+from tests.agent_tools.quick_workspace import make_workspace
+
 
 @pytest.mark.runs
 @pytest.mark.skipif(bool(MISSING), reason=f"{' and '.join(MISSING)} not installed")
 def test_a_live_page_follows_a_real_run(tmp_path: Path) -> None:
-    words = [
-        "run",
-        "surface_d3_depol",
-        "--rounds",
-        "1",
-        "--no-llm",
-        "--own-repository",
-        "--run-id",
-        "real",
-        "--round-minutes",
-        "3",
-    ]
+    make_workspace(tmp_path)
+    words = ["run", "env.yaml", "--rounds", "1", "--no-llm", "--own-repository", "--run-id", "real"]
     run: Any = None
     (tmp_path / "runs").mkdir()
     server = Server(tmp_path / "runs")
@@ -39,10 +31,10 @@ def test_a_live_page_follows_a_real_run(tmp_path: Path) -> None:
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
             )
-            browser.until("return document.querySelector(\"a[href='/runs/real']\")", tries=4000)
+            browser.until("return document.querySelector(\"a[href='/runs/real']\")", during=run)
             browser.open(f"http://127.0.0.1:{server.port}/runs/real")
-            assert browser.until(
-                "return document.querySelectorAll('#rounds tbody tr').length", lambda n: n == 1, tries=8000
+            browser.until(
+                "return document.querySelectorAll('#rounds tbody tr').length", lambda n: n == 1, during=run
             )
             assert run.wait() == 0
             assert "1 of 1 rounds" in browser.until(
