@@ -248,7 +248,7 @@ class _Verification:
             models=models,
             backend=self.env.spec.classical_backend,
             tier=self.tier.name,
-            lifetime_s=self.options.deadline_s * (1 if any(each.holds_code for each in subjects) else 2),
+            lifetime_s=self.options.deadline_s * (1 if subjects[0].holds_code else 2),  # test and estimate
         )
 
     def _open(self, subjects: Sequence[Subject], family: str) -> tuple[Bundle, Share]:
