@@ -17,7 +17,7 @@ from autoqec.agent_tools.workspace import Workspace
 GRACE_S = 60.0
 """What a round gets after its wall clock, to end by itself and write its metrics."""
 
-_VERIFIERS_OWN = ("AUTOQEC_HOME", "XDG_DATA_HOME")
+_VERIFIERS_OWN = ("AUTOQEC_HOME", "AUTOQEC_KERNELS", "XDG_DATA_HOME")
 """Where the verifier keeps its secret and its ledger. The verifier is told, and who reads its reports; a round's process is not."""
 
 

@@ -91,13 +91,9 @@ def _script(*, edits: bool) -> list[dict[str, Any]]:
 def test_a_program_and_an_endpoint_go_through_tier_2_and_a_conflict_to_a_composition(
     tmp_path: Path, verifier: Path, backend: str
 ) -> None:
-    """With claude-cli the validation shows what untrained belief propagation gains, and it is verified: on 6,000 shots at
-    d = 5 that is 6 standard errors."""
-    verifies, edits = backend == "claude-cli", backend.endswith("-cli")
-    size = {"distance": 5, "val_shots": 30_000} if verifies else {}
-    world = World(tmp_path, verifier, **size)
-    options = ("--verify-shots", "10000", "--refuse-over-budget")
-    done = world.play(backend, script := _script(edits=edits), *options)
+    edits = backend.endswith("-cli")
+    world = World(tmp_path, verifier)
+    done = world.play(backend, script := _script(edits=edits), "--refuse-over-budget")
     rows = check_whole(done, len(script))
     first, custom, conflict, third, child = rows[:5]
     assert [row["status"] for row in rows[:5]] == ["ok", "ok", "compose_conflict", "ok", "ok"]
@@ -117,10 +113,7 @@ def test_a_program_and_an_endpoint_go_through_tier_2_and_a_conflict_to_a_composi
     if edits:
         assert "spy" not in done.files.round(custom["round"]).output.read_text()
         _check_edits(done, [first, child], rows[-1])  # the merge holds the edit, too
-    if verifies:
-        _check_verified(done, rows)
-    else:
-        assert not any(row["verification"] for row in rows)
+    assert not any(row["verification"] for row in rows)
 
 
 @pytest.mark.parametrize("backend", ["codex-cli", "openai"])
@@ -168,11 +161,22 @@ def _check_edits(done: Finished, edited: list[dict[str, Any]], refused: dict[str
     assert f"may not change: {VERIFIER}" in done.log
 
 
-def _check_verified(done: Finished, rows: list[dict[str, Any]]) -> None:
-    first, _, _, third, child, _ = rows
-    assert {row["verdict"] for row in (first, third, child)} <= {"VERIFIED", "SUSPICIOUS", "FAILED"}
-    assert child["verification"]["paired_eval_bundle_id"]
-    assert child["verification"]["composition"] in ("composes", "partial", "conflicts")
+def test_what_the_validation_shows_is_verified_also_a_composition(tmp_path: Path, verifier: Path) -> None:
+    """What untrained belief propagation gains is 6 standard errors on the 6,000 shots of this validation."""
+    one, other = "01-six-iterations", "02-smaller-batches"
+    script = [
+        {"idea": idea("Six iterations"), "code": code(6)},
+        {"idea": idea("Smaller batches"), "code": code(8, training={"epochs": 0, "batch_size": 64})},
+        {"idea": idea("What fits together", [one, other])},
+    ]
+    done = World(tmp_path, verifier, distance=5, val_shots=30_000).play(
+        "claude-cli", script, "--verify-shots", "10000"
+    )
+    rows = check_whole(done, len(script))
+    assert {row["verdict"] for row in rows} <= {"VERIFIED", "SUSPICIOUS", "FAILED"}
+    child = rows[-1]["verification"]
+    assert child["paired_eval_bundle_id"]
+    assert child["composition"] in ("composes", "partial", "conflicts")
     verified = [row["branch"] for row in rows if row["verdict"] == "VERIFIED"]
     front = json.loads(done.files.pareto.read_text())
     assert {member["branch"] for member in front} <= set(verified)
