@@ -161,26 +161,16 @@ def _check_edits(done: Finished, edited: list[dict[str, Any]], refused: dict[str
     assert f"may not change: {VERIFIER}" in done.log
 
 
-def test_what_the_validation_shows_is_verified_also_a_composition(tmp_path: Path, verifier: Path) -> None:
+def test_what_the_validation_shows_is_verified_and_on_the_front(tmp_path: Path, verifier: Path) -> None:
     """What untrained belief propagation gains is 6 standard errors on the 6,000 shots of this validation."""
-    one, other = "01-six-iterations", "02-smaller-batches"
-    script = [
-        {"idea": idea("Six iterations"), "code": code(6)},
-        {"idea": idea("Smaller batches"), "code": code(8, training={"epochs": 0, "batch_size": 64})},
-        {"idea": idea("What fits together", [one, other])},
-    ]
-    done = World(tmp_path, verifier, distance=5, val_shots=30_000).play(
-        "claude-cli", script, "--verify-shots", "10000"
-    )
-    rows = check_whole(done, len(script))
-    assert {row["verdict"] for row in rows} <= {"VERIFIED", "SUSPICIOUS", "FAILED"}
-    child = rows[-1]["verification"]
-    assert child["paired_eval_bundle_id"]
-    assert child["composition"] in ("composes", "partial", "conflicts")
-    verified = [row["branch"] for row in rows if row["verdict"] == "VERIFIED"]
-    front = json.loads(done.files.pareto.read_text())
-    assert {member["branch"] for member in front} <= set(verified)
-    assert bool(front) == bool(verified)
+    script = [{"idea": idea("Six iterations"), "code": code(6)}]
+    world = World(tmp_path, verifier, distance=5, val_shots=30_000)
+    done = world.play("claude-cli", script, "--verify-shots", "10000")
+    (row,) = check_whole(done, 1)
+    assert row["verdict"] in {"VERIFIED", "SUSPICIOUS", "FAILED"}
+    assert row["verification"]["paired_eval_bundle_id"]
+    front = [member["branch"] for member in json.loads(done.files.pareto.read_text())]
+    assert front == ([row["branch"]] if row["verdict"] == "VERIFIED" else [])
 
 
 def _same(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
