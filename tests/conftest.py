@@ -8,15 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from autoqec.io.child_env import THREADS
+
 # As in the Makefile, for a pytest that is started by hand: test processes run side by side, and a test that forks must not
 # leave threads behind that the child would wait for.
-for _name in (
-    "OMP_NUM_THREADS",
-    "OPENBLAS_NUM_THREADS",
-    "MKL_NUM_THREADS",
-    "NUMBA_NUM_THREADS",
-    "PYTHON_CPU_COUNT",
-):
+for _name in THREADS:
     os.environ.setdefault(_name, "1")
 sys.path.append(
     str(Path(__file__).parent)

@@ -13,12 +13,13 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from autoqec.agent_tools.workspace import Workspace
+from autoqec.io.child_env import HOMES
 
 GRACE_S = 60.0
 """What a round gets after its wall clock, to end by itself and write its metrics."""
 
-_VERIFIERS_OWN = ("AUTOQEC_HOME", "AUTOQEC_KERNELS", "XDG_DATA_HOME")
-"""Where the verifier keeps its secret and its ledger. The verifier is told, and who reads its reports; a round's process is not."""
+_VERIFIERS_OWN = (*HOMES, "AUTOQEC_KERNELS")
+"""Where the verifier keeps its secret, its ledger and its kernels. The verifier is told, and who reads its reports; a round's process is not."""
 
 
 class Arguments(BaseModel):

@@ -87,7 +87,8 @@ def _labels(
     type=Seconds(),
     default=3600.0,
     show_default=True,
-    help="Seconds that the model may take in each of its processes; a thirtieth, but at least 120, for 1024 shots.",
+    help="Seconds that the model may take in each of its processes, twice that in one for test and estimate; "
+    "a thirtieth, but at least 120, for 1024 shots.",
 )
 @executor_option("Where the verifier's workers are.")
 @click.option("--repo", type=AnyPath(), help="Repository of the round's commit.")

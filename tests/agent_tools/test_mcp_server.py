@@ -80,6 +80,7 @@ def test_a_round_and_its_verification(
     report = json.loads((workspace / "runs/one/verification_report.json").read_text())
     assert report["verdict"] == data_of(verified)["verdict"]
     assert (tmp_path / "home" / "verifier" / "secret").is_file()
+    assert not (tmp_path / "home" / "kernels").exists()  # AUTOQEC_KERNELS says where they are
 
 
 def test_a_round_that_fails_says_why_in_its_metrics(workspace: Path) -> None:
