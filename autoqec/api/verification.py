@@ -14,6 +14,7 @@ from autoqec.eval.options import VerifyOptions
 from autoqec.eval.schema import VerifyReport
 from autoqec.executors.registry import LOCAL, opened
 from autoqec.finds.zoo import is_in_zoo, round_folder
+from autoqec.layout import RunDir
 
 if TYPE_CHECKING:
     from autoqec.api.rounds import Round
@@ -65,9 +66,13 @@ def verify(
 def keeps_report(round_dir: Path, *, home: Path | None = None) -> bool:
     """Whether a report is written beside the round. The zoo stays as it is, and so does a report that a run relies on: verifying the
     same thing again would be a second chance. home: of the verifier."""
-    from autoqec.runs.backing import is_relied_on
+    if is_in_zoo(round_dir):
+        return False
+    if not RunDir(round_dir.resolve().parent).history.exists():
+        return True
+    from autoqec.runs.backing import is_relied_on  # a round outside of a run needs nothing of runs
 
-    return not (is_in_zoo(round_dir) or is_relied_on(round_dir, home=home))
+    return not is_relied_on(round_dir, home=home)
 
 
 def _folder(given: str | Path | Round) -> Path:

@@ -135,7 +135,7 @@ def is_relied_on(round_dir: Path, *, home: Path | None = None) -> bool:
     files = RunDir(folder.parent)
     try:
         verdict = written_report(folder, home=home).verdict
-        rows = rounds_of(HistoryStore(files).rows()) if files.history.exists() else []
+        rows = rounds_of(HistoryStore(files).rows())
     except AutoQECError:
         return False
     return any(f"round_{row['round']}" == folder.name and row.get("verdict") == verdict for row in rows)
