@@ -9,14 +9,14 @@ from __future__ import annotations
 import re
 import shutil
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
 from autoqec.errors import InputError
 from autoqec.io.git import Git, GitError
 from autoqec.io.locks import locked
 from autoqec.layout import VerifierDir
-from autoqec.sandbox.installed import installed_root
+from autoqec.sandbox.installed import installed_root, is_same_package
 
 _SHA = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 _PACKAGE = "autoqec"
@@ -25,7 +25,7 @@ _MAX_BYTES = 64 << 20
 
 @dataclass(frozen=True)
 class ModelCode:
-    """root: folder that holds the `autoqec` package. commit, repo: where it was exported from, None if installed."""
+    """root: folder that holds the `autoqec` package. commit, repo: whose package it is, None if none was asked for."""
 
     root: Path
     commit: str | None = None
@@ -33,11 +33,18 @@ class ModelCode:
 
     @property
     def name(self) -> str:
-        return "installed" if self.commit is None else f"commit {self.commit}"
+        if self.commit is None:
+            return "installed"
+        return f"commit {self.commit}{', the same as installed' if self.is_trusted else ''}"
 
     @property
     def is_trusted(self) -> bool:
-        return self.commit is None
+        """Whether this package's own code runs."""
+        return self.root == installed_root()
+
+    def or_installed(self) -> ModelCode:
+        """The installed package in place of a commit's that is, byte by byte, the same."""
+        return replace(self, root=installed_root()) if is_same_package(self.root, (_PACKAGE,)) else self
 
     @property
     def git(self) -> Git | None:

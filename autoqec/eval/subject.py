@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -141,6 +141,10 @@ def read_subject(
                 hint="give the environment that the round was trained on",
             )
         subject = _with_claims(RoundDir(round_dir), data, info, state, home, repo)
+        if (
+            subject.config is not None and subject.config.tier == "1"
+        ):  # code in a config is metered beside this package's own
+            subject = replace(subject, code=subject.code.or_installed())
         if subject.code.is_trusted and subject.config is None:
             validate_model(subject.dsl, PredecoderDSL, where=str(path))  # says what is wrong with it
         if subject.holds_code and not tier.confines:

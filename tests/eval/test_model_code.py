@@ -22,9 +22,12 @@ from autoqec.eval.bundles import CHUNK
 from autoqec.eval.guards import code_scope
 from autoqec.eval.model_code import at_commit, check_base
 from autoqec.eval.scope import changed_paths, outside
+from autoqec.eval.subject import read_subject
 from autoqec.eval.verify import VerifyOptions, verify
 from autoqec.io.git import Git
 from autoqec.layout import VerifierDir
+from autoqec.sandbox.installed import installed_root
+from autoqec.sandbox.tiers import strongest
 
 Maker = Callable[..., Path]
 MODULE = "autoqec/decoders/modules/predecoders.py"
@@ -158,6 +161,49 @@ def test_a_gain_that_survives_ablation_is_suspicious(
     assert report.verdict == "SUSPICIOUS"
     assert not report.ablation_sanity_ok
     assert report.ablation.survives == ["shuffled", "reinitialised"]
+
+
+@pytest.mark.parametrize(
+    ("edits", "is_same"),
+    [
+        ({"experiment/training.yaml": "epochs: 1"}, True),
+        ({MODULE: "# one more line"}, False),
+        ({"autoqec/decoders/modules/more.py": "x = 1"}, False),
+    ],
+    ids=["another file", "a comment", "a module more"],
+)
+def test_a_commit_that_leaves_the_package_as_it_is_runs_the_installed_one(
+    repo: Path, tmp_path: Path, edits: dict[str, str], is_same: bool
+) -> None:
+    commit = branch(repo, f"exp/20260101-000000/07-{is_same}-{len(str(edits))}", edits)
+    exported = at_commit(repo, commit, VerifierDir(tmp_path / "home"))
+    assert not exported.is_trusted
+    code = exported.or_installed()
+    assert (code.commit, code.repo) == (commit, repo)
+    assert code.is_trusted == is_same
+    assert (code.root == installed_root()) == is_same
+    assert code.name == f"commit {commit}{', the same as installed' if is_same else ''}"
+
+
+def test_code_in_a_config_is_foreign_whatever_its_commit_changes(
+    make_round: Maker, env: Environment, repo: Path, tmp_path: Path
+) -> None:
+    """It is metered beside this package's own code, in a process of its own."""
+    name = "exp/20260101-000000/08-config"
+    commit = branch(repo, name, {"experiment/training.yaml": "epochs: 2"})
+    message = {
+        "type": "custom",
+        "code": 'def message(x_src, x_dst, e_ij, params):\n    return params["W"](x_src)\n',
+        "params_declared": {"W": "Linear(hidden, hidden)"},
+    }
+    with_code = {**NETWORK, "gnn": {"layers": 1, "hidden_dim": 4, "message_fn": message}}
+    found = {}
+    for tier, dsl in (("1", NETWORK), ("2", with_code)):
+        folder = committed(make_round(tmp_path / tier, dsl), commit, name)
+        found[tier] = read_subject(folder, env, strongest(), VerifierDir(tmp_path / "home"), repo)
+    assert {tier: subject.code.is_trusted for tier, subject in found.items()} == {"1": True, "2": False}
+    assert {tier: subject.holds_code for tier, subject in found.items()} == {"1": False, "2": True}
+    assert {subject.code.commit for subject in found.values()} == {commit}
 
 
 def test_an_export_is_the_commit_s_tree_and_is_made_again_when_touched(repo: Path, tmp_path: Path) -> None:
