@@ -293,6 +293,16 @@ def test_what_the_cpu_time_says_about_the_count() -> None:
     assert not judged()(silent)[0].ok, "a part of the main test was not metered"
 
 
+def test_more_work_at_another_p_is_named() -> None:
+    counted = cost_census.Counted(1000, 0, 512, (1.0, 1.0), 1.0)
+    others = [counted._replace(p=0.001, flops=1040), counted._replace(p=0.02, flops=3000)]
+    found = cost_census.judge(spent(0.1), [counted, *others])
+    assert found.ok
+    assert "3000 FLOPs at p = 0.02" in found.text
+    assert "p = 0.001" not in found.text
+    assert found.facts["flops_at"] == {"0.02": 3000}
+
+
 def test_a_stage_is_judged_per_shot_that_reaches_it() -> None:
     """The reference takes 0.1 ms for a shot as it runs, and 1 ms as it is counted, at either stage."""
 

@@ -50,6 +50,9 @@ PER_CALL = 4.0
 """A call may do this much, in units of one syndrome's work, whatever its batch. The smallest networks of this package do 1.2, all
 others less than 0.5."""
 
+MORE = 1.05
+"""A count at another p that is this many times that at the reference p is named."""
+
 
 class Counted(NamedTuple):
     """flops: mean over the shots; of a cascade that of its first stage. spread: of its halves, relative; 0 where the count does not
@@ -225,6 +228,9 @@ def judge(verification: VerificationState, answers: Sequence[Any]) -> GuardResul
                 figures[0] = f"{charged} FLOPs per syndrome charged for its CPU time, {flops} counted"
         for other in answers[1:]:
             wrong += [f"at p = {other.p:g}: {what}" for what in _elsewhere(verification, other)]
+            if other.flops is not None and other.flops > MORE * found.flops:
+                figures.append(f"{other.flops} FLOPs at p = {other.p:g}")
+                facts.setdefault("flops_at", {})[f"{other.p:g}"] = other.flops
     if stages is not None and (row := at_reference(verification, stages)) is not None:
         later = ", ".join(
             f"{100 * share:.3g}% reach stage {number}" for number, share in enumerate(row.shares[1:], 2)
