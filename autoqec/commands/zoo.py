@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from autoqec.commands.options import Count, OutFolder
+from autoqec.commands.options import Count, OutFolder, executor_option
 from autoqec.commands.output import print_json, print_table
 from autoqec.commands.verify import EXIT_CODES, print_report
 
@@ -37,20 +37,27 @@ def list_entries(as_json: bool) -> None:
         return
     print_table(
         "",
-        ("env", "name", "MFLOP", "parameters", "verified gain"),
+        ("env", "name", "MFLOP", "parameters", "ratio", "verified gain"),
         [
             (
                 entry.env,
                 entry.name.partition("/")[2],
-                float(f"{entry.metrics.flops_per_syndrome / 1e6:.3g}"),
+                float(f"{entry.flops_per_syndrome / 1e6:.3g}"),
                 entry.metrics.n_params,
+                _ratio(entry),
                 _gain(entry),
             )
             for entry in entries
         ],
         least=(3,),
     )
-    click.echo("Gain: LER of the plain backend less the predecoder's, at the reference p.")
+    click.echo("At the reference p. Ratio: LER of the plain backend over the predecoder's.")
+    click.echo("Gain: the first less the second.")
+
+
+def _ratio(entry: ZooEntry) -> str:
+    ratio = None if entry.headline is None else entry.headline.ratio
+    return "-" if ratio is None else f"{ratio:.3f}"
 
 
 def _gain(entry: ZooEntry) -> str:
@@ -81,8 +88,9 @@ def show(name: str, as_json: bool) -> None:
 @command.command()
 @click.argument("names", metavar="[ENV/NAME]...", nargs=-1)
 @click.option("--shots", type=Count(min=1), help="Minimum shots per p. Default: min_shots_verify.")
+@executor_option("Where the verifier's workers are.")
 @_as_json
-def verify(names: tuple[str, ...], shots: int | None, as_json: bool) -> None:
+def verify(names: tuple[str, ...], shots: int | None, executor: str | None, as_json: bool) -> None:
     """Verify entries again, by default all, on fresh shots of this machine and in the sandbox; nothing is written into the zoo.
 
     Exit code 0 if all are VERIFIED, else that of the worst: 3 SUSPICIOUS, 4 FAILED; 2 bad input.
@@ -96,7 +104,7 @@ def verify(names: tuple[str, ...], shots: int | None, as_json: bool) -> None:
     worst = 0
     for entry in entries:
         with tasks_progress() as progress:
-            report = verified(entry.path, entry.env, shots=shots, progress=progress)
+            report = verified(entry.path, entry.env, shots=shots, executor=executor, progress=progress)
         worst = max(worst, EXIT_CODES[report.verdict])
         reports[entry.name] = report.model_dump(mode="json")
         if not as_json:

@@ -88,6 +88,13 @@ class ZooEntry:
         return self.report.headline if self.report is not None and self.is_verified else None
 
     @property
+    def flops_per_syndrome(self) -> float:
+        """As the verifier counted it; of an entry that is not verified, as its round did."""
+        cost = self.report.cost if self.report is not None and self.is_verified else None
+        counted = None if cost is None else cost.flops_per_syndrome
+        return self.metrics.flops_per_syndrome if counted is None else counted
+
+    @property
     def verdict(self) -> str:
         """VERIFIED, or that it is not, and what a report says instead."""
         if self.is_verified:
@@ -100,12 +107,13 @@ class ZooEntry:
         return {
             "env": self.env,
             "name": self.name.partition("/")[2],
-            "flops_per_syndrome": self.metrics.flops_per_syndrome,
+            "flops_per_syndrome": self.flops_per_syndrome,
             "n_params": self.metrics.n_params,
             "checkpoint_sha256": self.metrics.checkpoint_sha256,
             "verdict": self.verdict,
             "gain": None if head is None else head.delta,
             "gain_ci": None if head is None or head.delta_ci is None else list(head.delta_ci),
+            "ratio": None if head is None else head.ratio,
             "shots": None if head is None else head.shots,
         }
 

@@ -186,6 +186,22 @@ def test_only_a_confirmation_makes_an_entry_verified(
     assert ("Not verified" in card) != entry.is_verified
     (row,) = json.loads(command("zoo", "list", "--json").output)
     assert (row["gain"], row["gain_ci"]) == ((0.005, [0.004, 0.006]) if entry.is_verified else (None, None))
+    assert (row["ratio"] is not None) == entry.is_verified
+    verified = entry.report is not None and entry.is_verified and entry.report.cost is not None
+    counted = entry.report.cost.flops_per_syndrome if verified else entry.metrics.flops_per_syndrome
+    assert row["flops_per_syndrome"] == counted
+
+
+def test_the_cost_that_is_listed_is_the_verified_one() -> None:
+    entry = zoo_entry(NAME)
+    assert entry.flops_per_syndrome == entry.report.cost.flops_per_syndrome
+    assert f"{entry.flops_per_syndrome / 1e6:.3g}" in command("zoo", "list").output
+
+
+def test_workers_of_a_verification_are_where_it_says() -> None:
+    done = command("zoo", "verify", NAME, "--executor", "ray:127.0.0.1:1")
+    assert done.exit_code == 2, done.output
+    assert "ray" in done.output.lower()
 
 
 def test_show_prints_card_and_provenance() -> None:
