@@ -141,9 +141,8 @@ def read_subject(
                 hint="give the environment that the round was trained on",
             )
         subject = _with_claims(RoundDir(round_dir), data, info, state, home, repo)
-        if (
-            subject.config is not None and subject.config.tier == "1"
-        ):  # code in a config is metered beside this package's own
+        # Code in a config is metered beside this package's own, in another process: it keeps the folder of its commit.
+        if subject.config is not None and subject.config.tier == "1":
             subject = replace(subject, code=subject.code.or_installed())
         if subject.code.is_trusted and subject.config is None:
             validate_model(subject.dsl, PredecoderDSL, where=str(path))  # says what is wrong with it
