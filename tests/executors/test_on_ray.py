@@ -72,6 +72,10 @@ class Nodes:
         while len(self._others) + 1 > count:
             self.kill()
 
+    def with_a_gpu(self) -> None:
+        """One more node, which says that it has one: Ray shares what is declared."""
+        self._others.append(self._cluster.add_node(num_cpus=1, num_gpus=1, object_store_memory=STORE))
+
     def kill(self) -> None:
         """One node, without a word to anybody."""
         self._cluster.remove_node(self._others.pop(), allow_graceful=False)
@@ -173,6 +177,28 @@ def test_what_no_node_will_ever_have_is_refused(
     with pytest.raises(InputError, match=reason):
         autoqec.run(env_yaml, rounds=1, no_llm=True, workspace=tmp_path, own_repository=True, **options)
     assert not list(tmp_path.iterdir())
+
+
+def test_two_rounds_share_a_gpu_and_a_third_waits_for_it(nodes: Nodes, tmp_path: Path) -> None:
+    nodes.become(1)
+    nodes.with_a_gpu()
+    half = replace(PASSING, cpus=0.25, gpus=0.5)
+    notes = [tmp_path / name for name in "abc"]
+    with opened(nodes.executor) as executor:
+        soon(lambda: executor.share(2)[1] == 0.5)
+        lanes = executor.lanes(half, 3)
+        for note in notes:
+            lanes.send(f"stay:{note}".encode())
+        soon(lambda: sum(note.exists() for note in notes) == 2)
+        soon(lambda: not ray.available_resources().get("GPU"))
+        assert sum(note.exists() for note in notes) == 2
+        lanes.stop()
+        soon(lambda: ray.available_resources().get("GPU") == 1)
+        lanes = executor.lanes(half, 2)
+        asked = [lanes.send(b"variable:CUDA_VISIBLE_DEVICES") for _ in range(2)]
+        assert dict(lanes.receive() for _ in asked) == dict.fromkeys(asked, b"0")
+        lanes.close()
+    nodes.kill()
 
 
 def test_a_cluster_that_does_not_answer_is_said_before_anything_is_done(
