@@ -52,7 +52,7 @@ def list_entries(as_json: bool) -> None:
         least=(3,),
     )
     click.echo("At the reference p. Ratio: LER of the plain backend over the predecoder's.")
-    click.echo("Gain: the first less the second.")
+    click.echo("Gain: LER of the plain backend less the predecoder's.")
 
 
 def _ratio(entry: ZooEntry) -> str:
