@@ -31,6 +31,7 @@ MessageFn = Literal[
 Aggregation = Literal["sum", "mean", "max", "attention_pool", "set_transformer", "gated_sum"]
 Normalization = Literal["none", "layer", "batch", "edge_norm", "graph_norm"]
 EdgeFeature = Literal["syndrome_bit", "round_idx", "stabilizer_type", "distance", "prior_weight"]
+Neighbours = Literal["edges", "faults"]
 Head = Literal["linear", "mlp_small"]
 MarginalLoss = Literal["bce", "focal", "weighted_bce"]
 Loss = Literal[MarginalLoss, "backend_gap", "failures"]
@@ -64,7 +65,10 @@ class CustomFunction(_Strict):
 
 
 class GnnSpec(_Strict):
-    """Message passing on the Tanner graph. `edge_features` is a set, kept in the order of `EdgeFeature`."""
+    """Message passing on the matching graph, else on the Tanner graph. `edge_features` is a set, kept in the order of `EdgeFeature`.
+
+    neighbours: of a matching graph, the ends of its edges, or any two detectors that a fault flips together.
+    """
 
     layers: int = Field(default=4, ge=1, le=10_000)
     hidden_dim: int = Field(default=24, ge=4, le=1_000_000)
@@ -73,6 +77,7 @@ class GnnSpec(_Strict):
     normalization: Normalization = "layer"
     residual: bool = True
     edge_features: list[EdgeFeature] = list(get_args(EdgeFeature))
+    neighbours: Neighbours = "edges"
 
     @field_validator("edge_features")
     @classmethod
@@ -302,5 +307,12 @@ def canonical_dict(dsl: PredecoderDSL) -> dict[str, Any]:
 
 
 def canonical_hash(dsl: PredecoderDSL) -> str:
-    """SHA-256 (hex) of the canonical dump: the key by which repeated configs are found."""
-    return sha256_json(canonical_dict(dsl))
+    """SHA-256 (hex) of the canonical dump: the key by which repeated configs are found.
+
+    An option that came later is left out at what it was before, so that earlier rounds keep their hash.
+    """
+    config = canonical_dict(dsl)
+    for part in (config, *config.get("stages", ())):
+        if part.get("gnn", {}).get("neighbours") == "edges":
+            del part["gnn"]["neighbours"]
+    return sha256_json(config)

@@ -196,6 +196,8 @@ def parameters_of(env: EnvFacts) -> list[Parameter]:
     options("gnn.aggregation", *get_args(Aggregation), when=_gnn)
     options("gnn.normalization", "layer", *(n for n in get_args(Normalization) if n != "layer"), when=_gnn)
     options("gnn.residual", True, False, when=_gnn)
+    if env.problem.graph is not None:
+        options("gnn.neighbours", "edges", "faults", when=_gnn)
     first, *others = get_args(EdgeFeature)
     for feature in others:
         options(f"{FEATURES}.{feature}", True, False, when=_gnn)

@@ -299,3 +299,17 @@ def test_random_configs_round_trip_through_yaml(data: dict[str, Any]) -> None:
     back = validate_model(parse_yaml(dump_yaml(config), where="dump"), PredecoderDSL, where="dump")
     assert back == config
     assert canonical_hash(back) == canonical_hash(parse(canonical_dict(config)))
+
+
+def test_a_later_option_does_not_change_the_hash_of_earlier_configs() -> None:
+    """Rounds and packages hold the hash of their config. The number is that of a version without the option."""
+    config = {"type": "gnn", "output_mode": "soft_priors", "gnn": {"layers": 2}}
+    before = dsl.canonical_hash(dsl.PredecoderDSL.model_validate(config))
+    assert before == "0a4e0b4da120dbddc556dc3312eca7c084f895648bcadc7166a3d39cf31fa18c"
+    hashes = [
+        dsl.canonical_hash(
+            dsl.PredecoderDSL.model_validate({**config, "gnn": {"layers": 2, "neighbours": value}})
+        )
+        for value in ("edges", "faults")
+    ]
+    assert hashes[0] == before != hashes[1]

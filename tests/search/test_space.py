@@ -87,6 +87,7 @@ def test_every_option_of_the_dsl_is_in_the_space():
         "gnn.aggregation": dsl_schema.Aggregation,
         "gnn.normalization": dsl_schema.Normalization,
         "gnn.edge_features": dsl_schema.EdgeFeature,
+        "gnn.neighbours": dsl_schema.Neighbours,
         "head": dsl_schema.Head,
         "training.loss": dsl_schema.Loss,
     }

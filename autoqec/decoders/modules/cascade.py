@@ -43,7 +43,10 @@ class ShiftPredecoder(GnnPredecoder):
         return beliefs if self.edges is None else self.edges.from_faults(beliefs)
 
     def _seen(self, syndrome: Tensor, base: Tensor, ctx: dict[str, Any]) -> Tensor:
-        return torch.stack([base.T, super()._base(syndrome, ctx).T], dim=-1)
+        prior = self._with_pairs(self.view, super()._base(syndrome, ctx), syndrome, ctx)
+        # Of pairs the stage before says nothing.
+        earlier = torch.cat([base, prior[len(base) :]]) if self.view.pairs is not None else base
+        return torch.stack([earlier.T, prior.T], dim=-1)
 
 
 LATER: dict[str, type[ProblemPredecoder]] = {**PREDECODERS, "gnn": ShiftPredecoder}

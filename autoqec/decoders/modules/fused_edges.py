@@ -1,6 +1,6 @@
 """Log-odds of matching edges from those of faults on a CPU in one compiled pass, with gradients.
 
-The function is that of `structure.GraphEdges.from_faults`; the kernels are in `autoqec.decoders.backends._kernels.edge_odds`.
+The function is that of `structure.FaultFold`; the kernels are in `autoqec.decoders.backends._kernels.edge_odds`.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ class GraphNet(nn.Module):
 
     def forward(self, syndrome: Tensor, edge_values: Tensor) -> Tensor:
         """syndrome: [batch, n_checks] of 0 and 1; edge_values: [batch, n_outputs, edge_inputs] -> [batch,
-        n_outputs].
+        n_answers].
         """
         view = self.view
         batch, others = syndrome.shape[0], view.n_nodes - view.n_checks
@@ -72,8 +72,10 @@ class GraphNet(nn.Module):
 
     def _read_out(self, x: Tensor, shots: Shots) -> Tensor:
         """head([x_u, x_v, edge]); its first matrix acts on each part where that is smallest."""
-        u, v = self.view.nodes_of_output.unbind(dim=1)
+        asked = self.view.n_answers
+        u, v = self.view.nodes_of_output[:asked].unbind(dim=1)
         values, weight, static = self.edges.mean_terms(shots, self.view)
+        values, static = values[:, :asked], static[:, :asked]
         if isinstance(self.head, CustomHead):
             edge = functional.linear(values, weight) + static
             out: Tensor = self.head(torch.cat([x.index_select(1, u), x.index_select(1, v), edge], dim=-1))

@@ -15,7 +15,7 @@ from autoqec.decoders.modules.graph_view import GraphView
 from autoqec.decoders.modules.heads import CustomHead
 from autoqec.decoders.modules.neural_bp import LearnedBP, log_odds, prior_rows
 from autoqec.decoders.modules.sharing import Rows, edge_rows, fault_rows
-from autoqec.decoders.modules.structure import GraphEdges, TannerLinks
+from autoqec.decoders.modules.structure import FaultFold, GraphEdges, TannerLinks
 from autoqec.decoders.modules.turbo import TurboBP
 from autoqec.envs.problem import DecodingProblem
 
@@ -102,12 +102,22 @@ class ProblemPredecoder(PredecoderModule):
     def _prior(self, syndrome: Tensor, ctx: dict[str, Any]) -> Tensor:
         return prior_rows(ctx, self.prior, syndrome.shape[0])  # not len(): export would fix the batch
 
-    def _edge_prior(self, edges: GraphEdges, syndrome: Tensor, ctx: dict[str, Any]) -> Tensor:
+    def _edge_prior(self, fold: FaultFold, syndrome: Tensor, ctx: dict[str, Any]) -> Tensor:
         """[n_edges, batch]; a prior that is common to all shots is folded once."""
         given = ctx.get("prior_p")
         if given is None or given.ndim == 1:
-            return edges.from_faults(prior_rows(ctx, self.prior, 1)).expand(-1, syndrome.shape[0])
-        return edges.from_faults(self._prior(syndrome, ctx))
+            found: Tensor = fold(prior_rows(ctx, self.prior, 1))
+            return found.expand(-1, syndrome.shape[0])
+        folded: Tensor = fold(self._prior(syndrome, ctx))
+        return folded
+
+    def _with_pairs(
+        self, view: GraphView, edge_prior: Tensor, syndrome: Tensor, ctx: dict[str, Any]
+    ) -> Tensor:
+        """The prior of all that a network passes messages along: [n_outputs, batch]."""
+        if view.pairs is None:
+            return edge_prior
+        return torch.cat([edge_prior, self._edge_prior(view.pairs, syndrome, ctx)])
 
 
 class NeuralBpPredecoder(ProblemPredecoder):
@@ -172,7 +182,7 @@ class GnnPredecoder(ProblemPredecoder):
         super().__init__(dsl, problem)
         if dsl.gnn is None:
             raise ValueError("the config has no gnn block")
-        self.view = GraphView(problem)
+        self.view = GraphView(problem, dsl.gnn.neighbours)
         self.net = GraphNet(dsl.gnn, self.view, dsl.head, edge_inputs=self.edge_inputs)
 
     def _start(self, syndrome: Tensor, ctx: dict[str, Any]) -> Tensor:
@@ -186,7 +196,7 @@ class GnnPredecoder(ProblemPredecoder):
 
     def _seen(self, syndrome: Tensor, base: Tensor, ctx: dict[str, Any]) -> Tensor:
         """[batch, outputs, edge_inputs] log-odds that the network sees beside the syndrome."""
-        return base.T[..., None]
+        return self._with_pairs(self.view, base, syndrome, ctx).T[..., None]
 
     def _residual(self, syndrome: Tensor, base: Tensor, ctx: dict[str, Any]) -> Tensor:
         residual: Tensor = self.net(syndrome, self._seen(syndrome, base, ctx) / _SCALE)
@@ -213,31 +223,38 @@ class HybridPredecoder(NeuralBpPredecoder):
         super().__init__(dsl.model_copy(update={"head": "linear"}), problem)
         if dsl.gnn is None:
             raise ValueError("the config has no gnn block")
-        self.view = GraphView(problem)
+        self.view = GraphView(problem, dsl.gnn.neighbours)
         self.net = GraphNet(dsl.gnn, self.view, dsl.head, edge_inputs=2)
 
-    def _with_residual(self, syndrome: Tensor, beliefs: Tensor, prior: Tensor) -> Tensor:
+    def _shift(self, syndrome: Tensor, beliefs: Tensor, prior: Tensor) -> Tensor:
+        """[n_answers, batch] what the network adds, from log-odds of all that it passes messages along."""
         values = torch.stack([beliefs.T, prior.T], dim=-1) / _SCALE
         residual: Tensor = self.net(syndrome, values)
-        return beliefs + _SCALE * residual.T
+        return _SCALE * residual.T
+
+    def _edge_shift(
+        self, syndrome: Tensor, on_edges: Tensor, faults: Tensor, edge_prior: Tensor, ctx: dict[str, Any]
+    ) -> Tensor:
+        prior = self._with_pairs(self.view, edge_prior, syndrome, ctx)
+        return self._shift(syndrome, self.view.with_pairs(on_edges, faults), prior)
 
     def fault_log_odds(self, syndrome: Tensor, ctx: dict[str, Any]) -> Tensor:
         beliefs = super().fault_log_odds(syndrome, ctx)
         if self.edges is None:
-            return self._with_residual(syndrome, beliefs, self._prior(syndrome, ctx))
+            return beliefs + self._shift(syndrome, beliefs, self._prior(syndrome, ctx))
         on_edges, edge_prior = self.edges.from_faults(beliefs), self._edge_prior(self.edges, syndrome, ctx)
-        shift = self._with_residual(syndrome, on_edges, edge_prior) - on_edges
+        shift = self._edge_shift(syndrome, on_edges, beliefs, edge_prior, ctx)
         shift = torch.cat([shift, shift.new_zeros(1, shift.shape[1])])
         return beliefs + shift[self.edges.edges_of_fault].sum(dim=1)
 
     def edge_log_odds(self, syndrome: Tensor, ctx: dict[str, Any]) -> Tensor | None:
         if self.edges is None:
             return None
-        beliefs = self.edges.from_faults(NeuralBpPredecoder.fault_log_odds(self, syndrome, ctx))
-        edge_prior = self._edge_prior(self.edges, syndrome, ctx)
+        faults = NeuralBpPredecoder.fault_log_odds(self, syndrome, ctx)
+        on_edges, edge_prior = self.edges.from_faults(faults), self._edge_prior(self.edges, syndrome, ctx)
         if self.mix is not None and self.mixes_edges:
-            beliefs = self.mix(beliefs, edge_prior)
-        return self._with_residual(syndrome, beliefs, edge_prior).T
+            on_edges = self.mix(on_edges, edge_prior)
+        return (on_edges + self._edge_shift(syndrome, on_edges, faults, edge_prior, ctx)).T
 
 
 PREDECODERS: dict[str, type[ProblemPredecoder]] = {

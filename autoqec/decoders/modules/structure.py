@@ -8,13 +8,16 @@ a fault are gathers into padded rows, which is deterministic where scattered add
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 import torch
 from torch import Tensor, nn
 
 from autoqec.decoders.modules.segments import Segments
-from autoqec.envs.problem import CheckMatrix, DecodingProblem, flip_rates, log_odds
+from autoqec.envs.problem import F64, CheckMatrix, DecodingProblem, flip_rates, log_odds
 
 I64 = npt.NDArray[np.int64]
 
@@ -69,51 +72,42 @@ class TannerLinks(nn.Module):
         return torch.stack([self.check, self.fault])
 
 
-class GraphEdges(nn.Module):
-    """The matching graph: edges, the faults of each edge and the edges of each fault.
+class FaultFold(nn.Module):
+    """Sets of faults, and how likely an odd number of each happens.
 
-    edges_of_fault: padded with `n_edges`. An edge without faults keeps its prior: `untouched`. fault: those of edge i from edge_ptr[i] on.
+    members: CSR [sets, n_faults]. fault: those of set i from ptr[i] on. A set without faults keeps its prior: `untouched`.
 
     fused: let `fused_edges` do the work where it can. Export and operation counts, which see torch operations only, turn it off.
     """
 
     fused: bool = True
     fault: Tensor
-    edge_ptr: Tensor
-    edges_of_fault: Tensor
+    ptr: Tensor
     untouched: Tensor
 
-    def __init__(self, problem: DecodingProblem) -> None:
+    def __init__(self, members: sp.csr_array[Any], priors: F64) -> None:
         super().__init__()
-        if problem.graph is None:
-            raise ValueError("the problem has no matching graph")
-        incidence = problem.graph.fault_edges
-        self.n_edges = problem.graph.n_edges
-        degree = np.diff(incidence.indptr)
-        columns = incidence.tocsc()
+        degree = np.diff(members.indptr)
         tables = {
-            "fault": incidence.indices.astype(np.int64),
-            "edge_ptr": incidence.indptr.astype(np.int64),
-            "edges_of_fault": padded_rows(
-                columns.indptr.astype(np.int64), columns.indices.astype(np.int64), self.n_edges
-            ),
-            "untouched": np.where(degree > 0, 0.0, log_odds(problem.graph.priors)).astype(np.float32),
+            "fault": members.indices.astype(np.int64),
+            "ptr": members.indptr.astype(np.int64),
+            "untouched": np.where(degree > 0, 0.0, log_odds(priors)).astype(np.float32),
         }
         for name, table in tables.items():
             self.register_buffer(name, torch.from_numpy(table), persistent=False)
-        self.by_edge = Segments(np.repeat(np.arange(self.n_edges), degree), self.n_edges)
+        self.by_set = Segments(np.repeat(np.arange(len(degree)), degree), len(degree))
 
-    def from_faults(self, fault_log_odds: Tensor) -> Tensor:
-        """Edge log-odds [n_edges, batch] from fault log-odds [n_faults, batch]: odd parity of the edge's faults.
+    def forward(self, fault_log_odds: Tensor) -> Tensor:
+        """[sets, batch] log-odds from those of the faults [n_faults, batch]: odd parity of the set's faults.
 
-        tanh(edge / 2) is the product of tanh(fault / 2): magnitudes add up as phi, signs as a parity.
+        tanh(set / 2) is the product of tanh(fault / 2): magnitudes add up as phi, signs as a parity.
         """
         if self._fusible(fault_log_odds):
             from autoqec.decoders.modules.fused_edges import edges_from_faults
 
-            return edges_from_faults(fault_log_odds, self.edge_ptr, self.fault, self.untouched)
-        total = self.by_edge.sum(phi(fault_log_odds.abs())[self.fault][None])[0]
-        flips = self.by_edge.sum((fault_log_odds < 0).to(fault_log_odds.dtype)[self.fault][None])[0]
+            return edges_from_faults(fault_log_odds, self.ptr, self.fault, self.untouched)
+        total = self.by_set.sum(phi(fault_log_odds.abs())[self.fault][None])[0]
+        flips = self.by_set.sum((fault_log_odds < 0).to(fault_log_odds.dtype)[self.fault][None])[0]
         sign = 1.0 - 2.0 * torch.remainder(flips, 2.0)
         untouched = self.untouched[:, None]
         return torch.where(untouched == 0, sign * phi(total), untouched)
@@ -126,9 +120,31 @@ class GraphEdges(nn.Module):
             and fault_log_odds.dtype == torch.float32
         )
 
+
+class GraphEdges(FaultFold):
+    """The matching graph: the faults of each edge and the edges of each fault. edges_of_fault: padded with `n_edges`."""
+
+    edges_of_fault: Tensor
+
+    def __init__(self, problem: DecodingProblem) -> None:
+        if problem.graph is None:
+            raise ValueError("the problem has no matching graph")
+        super().__init__(problem.graph.fault_edges, problem.graph.priors)
+        self.n_edges = problem.graph.n_edges
+        columns = problem.graph.fault_edges.tocsc()
+        of_fault = padded_rows(
+            columns.indptr.astype(np.int64), columns.indices.astype(np.int64), self.n_edges
+        )
+        self.register_buffer("edges_of_fault", torch.from_numpy(of_fault), persistent=False)
+
+    def from_faults(self, fault_log_odds: Tensor) -> Tensor:
+        """[n_edges, batch] from [n_faults, batch]."""
+        found: Tensor = self(fault_log_odds)
+        return found
+
     def labels(self, faults: Tensor) -> Tensor:
         """[n_edges, batch]: which edges flipped, from which faults happened [n_faults, batch]."""
-        flips = self.by_edge.sum(faults.float()[self.fault][None])[0]
+        flips = self.by_set.sum(faults.float()[self.fault][None])[0]
         return torch.remainder(flips, 2.0).bool()
 
 

@@ -79,13 +79,24 @@ VARIANTS = {
     "hybrid": hybrid(),
     "hybrid-mlp_small": hybrid("mlp_small", {"message_fn": "gated_mlp", "aggregation": "mean"}),
     "hybrid-everything": hybrid("mlp_small", {"message_fn": "edge_attention"}, **EVERYTHING),
+    "gnn-neighbours": gnn(neighbours="faults"),
+    "hybrid-neighbours": hybrid("mlp_small", {"neighbours": "faults"}, prior_mix=True),
 }
 EXPORTED = [
     "bp-everything", "bp-check_rule-min_sum", "gnn-edge_attention", "gnn-max", "gnn-norm-batch", "gnn-gated_mlp",
-    "gnn-set_transformer", "hybrid-mlp_small",
+    "gnn-set_transformer", "hybrid-mlp_small", "hybrid-neighbours",
 ]  # fmt: skip
 
-on_every_variant = pytest.mark.parametrize("variant", VARIANTS)
+ON_MATCHING_GRAPHS = [name for name in VARIANTS if name.endswith("-neighbours")]
+on_every_case = pytest.mark.parametrize(
+    ("env", "variant"),
+    [
+        (env, name)
+        for env in PROBLEMS
+        for name in VARIANTS
+        if env == "surface_d3_depol" or name not in ON_MATCHING_GRAPHS
+    ],
+)
 on_every_problem = pytest.mark.parametrize("env", PROBLEMS)
 
 
@@ -133,8 +144,7 @@ def assert_same(found, expected, atol=2e-3, rtol=1e-3):
         torch.testing.assert_close(found[name], tensor, atol=atol, rtol=rtol, msg=name)
 
 
-@on_every_variant
-@on_every_problem
+@on_every_case
 def test_outputs_have_the_shapes_and_types_of_the_contract(env, variant):
     problem, ctx = problem_of(env), context(problem_of(env))
     for shots in (SHOTS, 1, 0):
@@ -157,8 +167,7 @@ def test_outputs_have_the_shapes_and_types_of_the_contract(env, variant):
     assert soft(syndromes(env, 2), ctx).std() > 0
 
 
-@on_every_variant
-@on_every_problem
+@on_every_case
 @pytest.mark.parametrize("mode", MODES)
 def test_syndromes_by_round_are_the_flat_ones(env, variant, mode):
     module, ctx = trained(env, variant, mode), context(problem_of(env))
@@ -169,8 +178,7 @@ def test_syndromes_by_round_are_the_flat_ones(env, variant, mode):
         assert torch.equal(module.applied_faults(by_round, ctx), module.applied_faults(syndrome, ctx))
 
 
-@on_every_variant
-@on_every_problem
+@on_every_case
 @pytest.mark.parametrize("training", [False, True], ids=["eval", "train"])
 def test_each_shot_is_answered_from_its_own_row(env, variant, training):
     ctx, syndrome, foreign = context(problem_of(env)), syndromes(env), syndromes(env, seed=9, density=0.6)
@@ -186,8 +194,7 @@ def test_each_shot_is_answered_from_its_own_row(env, variant, training):
     assert_same({name: out[:1] for name, out in run(foreign).items()}, {k: v[:1] for k, v in whole.items()})
 
 
-@on_every_variant
-@on_every_problem
+@on_every_case
 @pytest.mark.parametrize("spread", [0.0, 0.1, 1.0], ids=["untrained", "trained", "wild"])
 def test_no_syndrome_gives_nan(env, variant, spread):
     module, ctx = trained(env, variant, spread=spread).train(), context(problem_of(env))
@@ -207,8 +214,7 @@ def test_no_syndrome_gives_nan(env, variant, spread):
     assert all(p.grad is None or p.grad.isfinite().all() for p in module.parameters())
 
 
-@on_every_variant
-@on_every_problem
+@on_every_case
 @pytest.mark.parametrize("mode", MODES)
 def test_every_parameter_acts(env, variant, mode):
     """On what the pipeline uses: a parameter that no shot depends on would be paid for and never learn."""
@@ -228,8 +234,7 @@ def test_every_parameter_acts(env, variant, mode):
     assert not {name for name in idle if not name.endswith(tuple(excused))}
 
 
-@on_every_variant
-@on_every_problem
+@on_every_case
 def test_prior_and_edge_features_of_the_context_are_optional(env, variant):
     module, ctx, syndrome = trained(env, variant), context(problem_of(env)), syndromes(env)
     edges_only = {"tanner_edges": ctx["tanner_edges"]}
@@ -243,8 +248,7 @@ def test_prior_and_edge_features_of_the_context_are_optional(env, variant):
     assert torch.equal(hard(syndrome, edges_only), residual_syndrome(syndrome, faults, ctx["tanner_edges"]))
 
 
-@on_every_variant
-@on_every_problem
+@on_every_case
 def test_compiled_kernels_compute_what_torch_computes(env, variant):
     """On a CPU parts of most predecoders run compiled; export, cost and GPUs see the torch operations."""
     ctx, syndrome = context(problem_of(env)), syndromes(env, 40)
@@ -261,8 +265,7 @@ def test_compiled_kernels_compute_what_torch_computes(env, variant):
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="torch sees no CUDA device")
-@on_every_variant
-@on_every_problem
+@on_every_case
 def test_a_gpu_gives_what_the_cpu_gives(env, variant):
     ctx, syndrome = context(problem_of(env)), syndromes(env, 40)
     expected = answers(trained(env, variant), syndrome, ctx)

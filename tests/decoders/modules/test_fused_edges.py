@@ -43,7 +43,7 @@ def test_answer_and_gradients_are_those_of_the_reference(edges, batch, scale, sh
 def test_an_edge_without_faults_keeps_its_prior(edges):
     alone = copy.deepcopy(edges)
     alone.untouched[:] = 3.5
-    alone.edge_ptr[:] = 0
+    alone.ptr[:] = 0
     odds = some_odds(edges, 3, 1.0).requires_grad_()
     out = alone.from_faults(odds)
     assert (out == 3.5).all()
