@@ -19,8 +19,9 @@ In brackets: 95% intervals. A slow classical decoder has fewer shots, and is the
 """
 _FOOT = """## What is not here yet
 
-- Other environments. What was found there is in [predecoders.md](predecoders.md), each figure with its shots and whether it was verified; so is what did not help.
-- Tesseract on the same shots, and how gain and cost grow with the distance.
+- Other environments. What was found there is in [predecoders.md](predecoders.md), each figure with its shots and whether it was verified; so is what did not help, and how far
+  from the best decoder there can be a find is.
+- Tesseract on the same shots, and distances 3 and 9.
 """
 
 

@@ -19,7 +19,7 @@ from autoqec.envs.packing import pack
 from autoqec.errors import UnavailableError
 
 OFFERED = [c for c in choose(names(), (0, 10), where="test") if not entry(c.entry).needs_context]
-AVAILABLE = [c for c in OFFERED if unavailable(c) is None and entry(c.entry).most_bits is None]
+AVAILABLE = [c for c in OFFERED if unavailable(c) is None and entry(c.entry).refuses is None]
 IDS = [choice.name for choice in AVAILABLE]
 
 

@@ -1,9 +1,9 @@
-"""Maximum likelihood by enumeration (`decoders.maximum_likelihood`)."""
+"""Maximum likelihood (`decoders.maximum_likelihood`)."""
 
 from __future__ import annotations
 
 from autoqec.decoders.baselines.registry import Baseline
-from autoqec.decoders.maximum_likelihood import MOST_BITS, MaximumLikelihood
+from autoqec.decoders.maximum_likelihood import MaximumLikelihood, too_large
 from autoqec.decoders.protocol import Decoder
 from autoqec.envs.problem import DecodingProblem
 
@@ -14,10 +14,9 @@ def _build(problem: DecodingProblem, _order: int) -> Decoder:
 
 ENTRY = Baseline(
     name="maximum_likelihood",
-    summary="the best answer to every syndrome, by enumeration; small problems only",
+    summary="the best answer to every syndrome; small or narrow problems only",
     build=_build,
     module="numpy",
     distribution="autoqec",
-    most_bits=MOST_BITS,
-    fast=True,
+    refuses=too_large,
 )

@@ -26,8 +26,8 @@ class Baseline:
 
     module, distribution: what has to be importable, and the name to install it by.
     needs_graph: runs on graph-like problems only. needs_context: only where an environment shows more detectors than the backend
-    decodes. sees_context: it is given those, too, and the joint model. most_bits: of detectors and observables that it can
-    enumerate. fast: microseconds a shot, so it can go along on every shot.
+    decodes. sees_context: it is given those, too, and the joint model. refuses: why it cannot take a
+    problem, None if it can. fast: microseconds a shot, so it can go along on every shot.
     """
 
     name: str
@@ -38,7 +38,7 @@ class Baseline:
     needs_graph: bool = False
     needs_context: bool = False
     sees_context: bool = False
-    most_bits: int | None = None
+    refuses: Callable[[DecodingProblem], str | None] | None = None
     fast: bool = False
     has_order: bool = False
     note: str = ""
@@ -157,7 +157,4 @@ def unavailable(choice: DecoderChoice, problem: DecodingProblem | None = None) -
         return "needs a graph-like problem"
     if problem is not None and baseline.needs_context and problem.joint is None:
         return "needs an environment with eval_protocol.osd_bases: observable_with_context"
-    most = baseline.most_bits
-    if problem is not None and most is not None and problem.n_checks + problem.n_observables > most:
-        return f"needs at most {most} detectors and observables"
-    return None
+    return None if problem is None or baseline.refuses is None else baseline.refuses(problem)
