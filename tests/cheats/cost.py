@@ -84,10 +84,11 @@ with _disable_current_modes():
         "belief propagation stays in its compiled kernel, of twenty times the iterations, when operations are counted",
         """
 from autoqec.decoders.dsl_schema import NeuralBpSpec
+from autoqec.decoders.modules import neural_bp
 if "bp" not in self.__dict__.setdefault("_own", {}):
-    class Always(LearnedBP):
-        fused = property(lambda self: True, lambda self, _: None)
-    self._own["bp"] = Always(NeuralBpSpec(iterations=100), self.links)
+    propagate = neural_bp.propagate
+    neural_bp.propagate = lambda *given, **options: propagate(*given, **{**options, "fused": True})
+    self._own["bp"] = LearnedBP(NeuralBpSpec(iterations=100), self.links)
 prior = self._prior(syndrome, ctx)
 return self.edges.from_faults(self._own["bp"](syndrome.T, prior)).T
 """,
@@ -120,15 +121,15 @@ for _name, _how, _body in _WORKS:
     )
 
 
-def _counted(scene: Scene, body: str) -> Outcome:
-    """Whether the report has less than the honest count of the same config."""
+def _counted(scene: Scene, body: str, times: float = 0.9) -> Outcome:
+    """Whether the report has less than so many times the honest count of the same config."""
     scene.spec = surface(4)
     report = scene.report(scene.committed(SOFT_BP, _hiding(body)))
     problem = scene.env.problem(scene.env.spec.noise.p[0])
     honest = measure(compile_predecoder(PredecoderDSL.model_validate(SOFT_BP), problem), problem)
     figure = report.cost.flops_per_syndrome if report.cost is not None else None
     gain = f"{honest.flops_per_syndrome} -> {figure} FLOPs"
-    return act(figure is not None and figure < 0.9 * honest.flops_per_syndrome, "counted in full", gain)
+    return act(figure is not None and figure < times * honest.flops_per_syndrome, "counted in full", gain)
 
 
 @cheat(
@@ -148,6 +149,30 @@ if key not in _Sly.kept:
     _Sly.kept[key] = super().edge_log_odds(syndrome, ctx).numpy()
 return torch.from_numpy(_Sly.kept[key])
 """,
+    )
+
+
+@cheat(
+    "switch that does not move",
+    family=_WORK,
+    how="the class of its belief propagation, of twenty times the iterations, has a switch of the compiled kernel that stays on whatever is written to it",
+    defence="kernels are switched off in their classes, and a class may not refuse",
+    expect="no effect",
+    because="counted in full",
+)
+def _switch(scene: Scene) -> Outcome:
+    return _counted(
+        scene,
+        """
+from autoqec.decoders.dsl_schema import NeuralBpSpec
+if "bp" not in self.__dict__.setdefault("_own", {}):
+    class Always(LearnedBP):
+        fused = property(lambda self: True, lambda self, _: None)
+    self._own["bp"] = Always(NeuralBpSpec(iterations=100), self.links)
+prior = self._prior(syndrome, ctx)
+return self.edges.from_faults(self._own["bp"](syndrome.T, prior)).T
+""",
+        times=15,
     )
 
 
