@@ -8,6 +8,7 @@ patterns that agree with the syndrome go on. So it takes 2**width numbers, with 
 
 from __future__ import annotations
 
+import math
 import random
 from dataclasses import dataclass
 
@@ -40,7 +41,7 @@ class DetectorSweep:
 
     def __init__(self, problem: DecodingProblem) -> None:
         self._n_checks, self._n_observables = problem.n_checks, problem.n_observables
-        self._steps = _steps(problem, detector_order(problem))
+        self._steps = _steps(problem, min(_orders(problem))[1])
         opened = np.cumsum([step.new for step in self._steps]) - np.arange(len(self._steps))
         self.bits = self._n_observables + int(opened.max(initial=0))
 
@@ -74,26 +75,36 @@ class DetectorSweep:
         return kept
 
 
-def detector_order(problem: CheckMatrix) -> list[int]:
-    """An order that keeps few detectors open at a time: the best of some that always go on where the fewest new ones are opened."""
-    together = (problem.h @ problem.h.T).tocsr()
-    beside = [
-        set(together.indices[a:b].tolist())
-        for a, b in zip(together.indptr, together.indptr[1:], strict=False)
-    ]
-    tried = [_greedy(beside, random.Random(seed)) for seed in range(_ORDERS)]
-    return min(tried, key=lambda found: found[0])[1]
+def is_narrow(problem: DecodingProblem, bits: int) -> bool:
+    """Whether a sweep has at most so many bits."""
+    return bool(_orders(problem, bits - problem.n_observables))
 
 
-def _greedy(beside: list[set[int]], rng: random.Random) -> tuple[float, list[int]]:
-    """What it costs, and the order."""
+def _orders(problem: CheckMatrix, most: float = math.inf) -> list[tuple[float, list[int]]]:
+    """What it costs to go through the detectors in some order that keeps few of them open at a time, at most so many, and the order."""
+    beside = _beside(problem)
+    tried = (_greedy(beside, random.Random(seed), most) for seed in range(_ORDERS))
+    return [found for found in tried if found is not None]
+
+
+def _beside(problem: CheckMatrix) -> list[set[int]]:
+    """For each detector those that share a fault with it, itself included."""
+    together = (problem.h.astype(np.int64) @ problem.h.T.astype(np.int64)).tocsr()
+    rows = np.split(together.indices, together.indptr[1:-1])
+    return [{*row.tolist(), detector} for detector, row in enumerate(rows)]
+
+
+def _greedy(beside: list[set[int]], rng: random.Random, most: float) -> tuple[float, list[int]] | None:
+    """Always on where the fewest new detectors are opened. None where they become too many."""
     left, is_open = set(range(len(beside))), set[int]()
     order: list[int] = []
     cost = 0.0
     while left:
         among = is_open or {rng.choice(sorted(left))}
         chosen = min(sorted(among), key=lambda each: (len((beside[each] & left) - is_open), rng.random()))
-        is_open |= (beside[chosen] | {chosen}) & left
+        is_open |= beside[chosen] & left
+        if len(is_open) > most:
+            return None
         cost += 2.0 ** len(is_open)
         left.discard(chosen)
         is_open.discard(chosen)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from autoqec.decoders.detector_sweep import DetectorSweep
+from autoqec.decoders.detector_sweep import DetectorSweep, is_narrow
 from autoqec.envs.packing import checked, pack, unpack
 from autoqec.envs.problem import F64, U8, DecodingProblem
 from autoqec.errors import InputError
@@ -69,7 +69,7 @@ class MaximumLikelihood:
 
 def too_large(problem: DecodingProblem) -> str | None:
     """Why the best decoder of a problem is out of reach; None where it is not."""
-    if _is_small(problem) or DetectorSweep(problem).bits <= MOST_OPEN:
+    if _is_small(problem) or is_narrow(problem, MOST_OPEN):
         return None
     return f"needs at most {MOST_BITS} detectors and observables, or {MOST_OPEN} open at a time"
 

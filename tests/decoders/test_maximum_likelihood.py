@@ -10,7 +10,7 @@ import torch
 from autoqec.decoders.backends import make_backend
 from autoqec.decoders.baselines.registry import DecoderChoice, unavailable
 from autoqec.decoders.compiler import compile_predecoder
-from autoqec.decoders.detector_sweep import DetectorSweep
+from autoqec.decoders.detector_sweep import DetectorSweep, is_narrow
 from autoqec.decoders.dsl_schema import PredecoderDSL
 from autoqec.decoders.maximum_likelihood import MaximumLikelihood, exact_ler, outcome_probabilities
 from autoqec.decoders.pipeline import PredecoderPipeline
@@ -95,7 +95,10 @@ def test_the_surface_code_of_distance_3_is_narrow_enough_and_nothing_beats_its_b
     """On these shots. Matching ignores that Y faults flip detectors of both bases."""
     env = load_env("surface_d3_depol")
     problem, shots = env.problem(0.01), env.sampler(0.01).sample(6_000, 3)
-    assert DetectorSweep(problem).bits <= 12
+    bits = DetectorSweep(problem).bits
+    assert bits <= 12
+    assert is_narrow(problem, bits)
+    assert not is_narrow(problem, bits - 1)
     failures = {
         name: (DecoderChoice(name).build(problem).decode(shots.detectors) != shots.observables)
         .any(axis=1)
