@@ -32,5 +32,5 @@ ENTRY = Baseline(
     module="tesseract_decoder",
     distribution="tesseract-decoder",
     sees_context=True,
-    note="add --pre; wheels need Python 3.12 or later on x86_64 or macOS",
+    note="add --pre; wheels need Python 3.11 or later, on x86_64 or macOS",
 )
