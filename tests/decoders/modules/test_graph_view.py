@@ -81,3 +81,12 @@ def test_a_problem_without_a_matching_graph_has_no_pairs():
     with pytest.raises(InputError, match="no matching graph") as refused:
         GraphView(load_env("steane_custom_dem").problem(0.01), "faults")
     assert refused.value.where == "gnn.neighbours"
+
+
+def test_a_code_of_one_basis_has_no_pairs_and_needs_none():
+    env = load_env("repetition_d9_tanner")
+    problem = env.problem(max(env.spec.noise.p))
+    assert GraphView(problem, "faults").n_outputs == GraphView(problem).n_outputs
+    config = {"type": "gnn", "gnn": {"layers": 1, "neighbours": "faults"}, "output_mode": "soft_priors"}
+    module = compile_predecoder(PredecoderDSL.model_validate(config), problem)
+    assert module.backend_weights(torch.zeros(2, problem.n_checks), context(problem)).isfinite().all()
