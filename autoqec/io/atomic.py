@@ -65,7 +65,9 @@ def _written_beside(path: Path, data: bytes) -> Path:
     crash_point(f"before writing {path.name}")
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
+        # tempfile takes dots by the letter, which behind a link is another folder.
+        folder = os.path.realpath(path.parent)
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=folder)
     except OSError as error:
         raise OSError(error.errno, error.strerror, str(path)) from None  # nobody knows the temporary name
     temporary = Path(name)

@@ -46,7 +46,7 @@ def _poisoned_copy(scene: Scene) -> Path:
 
 def _works(scene: Scene, **environment: str) -> None:
     """The poison works where it is loaded."""
-    command = [sys.executable, "-c", "from autoqec.sandbox.warm import main; main()"]
+    command = [sys.executable, "-P", "-c", "from autoqec.sandbox.warm import main; main()"]
     subprocess.run(command, env={**os.environ, **environment}, capture_output=True, check=False)
     if not scene.marker.exists():
         raise RuntimeError("the poison does not work at all")
@@ -80,7 +80,7 @@ def _in_tree(scene: Scene) -> Outcome:
     for name in ("autoqec", "cli"):
         shutil.copytree(package.parent / name, code / name, ignore=ignored)
     variables = {"PYTHONPATH": str(code), "NUMBA_CACHE_DIR": ""}
-    command = [sys.executable, "-c", "from autoqec.sandbox.warm import main; main()"]
+    command = [sys.executable, "-P", "-c", "from autoqec.sandbox.warm import main; main()"]
     subprocess.run(command, env={**os.environ, **variables}, capture_output=True, check=True)
     _poison(code, scene.marker)
     _works(scene, **variables)

@@ -45,3 +45,11 @@ def test_what_was_there_comes_back_when_a_rename_fails(
     with pytest.raises(PermissionError):
         atomic.write_together({tmp_path / name: b"new" for name in "abc"})
     assert content(tmp_path) == before
+
+
+def test_dots_behind_a_link_are_those_of_the_file_system(tmp_path):
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    (tmp_path / "here").symlink_to("a/b")
+    atomic.write_text(tmp_path / "here" / ".." / "found.txt", "text")
+    assert (tmp_path / "a" / "found.txt").read_text() == "text"
+    assert [path.name for path in tmp_path.iterdir() if path.is_file()] == []
