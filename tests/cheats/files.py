@@ -199,7 +199,7 @@ def _empty(scene: Scene) -> Outcome:
     how="a history row says round 1/../../..: the check would verify there, and write its report over a stranger's",
     defence=_NAMES,
     expect="refused",
-    because="has the round",
+    because="expected an integer",
 )
 def _path(scene: Scene) -> Outcome:
     strangers = scene.folder / "verification_report.json"
@@ -447,7 +447,7 @@ def _case_twin(folder: Path) -> None:
     shutil.copytree(folder / "run" / "round_1", folder / "run" / "Round_1")
 
 
-@_entered("deep JSON", "cannot be read", "pareto.json is nested a hundred thousand times", _NAMES)
+@_entered("deep JSON", "nested deeper", "pareto.json is nested a hundred thousand times", _NAMES)
 def _deep(folder: Path) -> None:
     RunDir(folder / "run").pareto.write_text("[" * 100_000)
 
@@ -810,7 +810,9 @@ def _folder_history_pipe(folder: Path) -> None:
     os.mkfifo(path)
 
 
-@_folder("round of a run that is a path", "has the round", "a history row says round ../../x", defence=_NAMES)
+@_folder(
+    "round of a run that is a path", "expected an integer", "a history row says round ../../x", defence=_NAMES
+)
 def _folder_path(folder: Path) -> None:
     rows = forger.history(folder)
     rows[0]["round"] = "../../x"
@@ -826,13 +828,15 @@ def _folder_numbers(folder: Path) -> None:
 @cheat(
     "copied run",
     family=_FOLDER,
-    how="a verified run is copied to another folder, where other confirmations would pay for it",
-    defence="a report is authentic in its own run's folder, on the verifier that wrote it",
+    how="a verified run is copied under another name, for which other confirmations would pay",
+    defence="a report is authentic for its own run alone, on the verifier that wrote it",
     expect="refused",
     because="not as this verifier wrote it",
 )
 def _copied(scene: Scene) -> Outcome:
     made = packaged.of(scene.shared)
-    copy = scene.folder / made.run.files.path.name
-    shutil.copytree(made.run.files.path, copy)
-    return _shown(made, copy)
+    copy = RunDir(scene.folder / "20260202-000000")
+    shutil.copytree(made.run.files.path, copy.path)
+    about = json.loads(copy.about.read_text())
+    copy.about.write_text(json.dumps({**about, "run_id": copy.path.name}))
+    return _shown(made, copy.path)

@@ -97,6 +97,7 @@ def with_counts(report: VerifyReport, b: int, c: int) -> VerifyReport:
     changed = {
         "verdict": "VERIFIED",
         "estimate": estimate,
+        "calibration": [],
         "per_p": [row],
         "ler_holdout": row.ler_candidate,
         "ler_holdout_ci": row.ler_candidate_ci,
