@@ -21,7 +21,7 @@ _FOOT = """## What is not here yet
 
 - Other environments. What was found there is in [predecoders.md](predecoders.md), each figure with its shots and whether it was verified; so is what did not help, and how far
   from the best decoder there can be a find is.
-- Tesseract on the same shots (on others it is in [predecoders.md](predecoders.md#how-far-from-the-best-decoder)), and distances 3 and 9.
+- Tesseract on the same shots (on others it is in [predecoders.md](predecoders.md#how-far-from-the-best-decoder)), and distance 9.
 """
 
 
