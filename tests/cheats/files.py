@@ -16,10 +16,12 @@ from click.testing import CliRunner
 
 from autoqec.commands import main
 from autoqec.errors import AutoQECError
-from autoqec.eval.schema import VerifyReport
+from autoqec.eval.schema import PairedRow, VerifyReport
 from autoqec.eval.verify import VerifyOptions
 from autoqec.layout import RunDir
 from autoqec.runs.package_check import check_package
+from autoqec.stats.sequential import decide_evidence
+from autoqec.stats.table import PairedTable
 from cheats import forger, packaged
 from cheats.corpus import cheat, control
 from cheats.packaged import Change, Packaged
@@ -131,7 +133,7 @@ def _twelve(scene: Scene) -> Outcome:
     because="claims a gain",
 )
 def _promoted(scene: Scene) -> Outcome:
-    return _promote(scene, 0.015)
+    return _promote(scene, lambda head, _: head.c + round(0.015 * head.shots))
 
 
 @cheat(
@@ -143,14 +145,22 @@ def _promoted(scene: Scene) -> Outcome:
     because="not shown again",
 )
 def _promoted_little(scene: Scene) -> Outcome:
-    return _promote(scene, 0.0035)
+    return _promote(scene, _least_significant)
 
 
-def _promote(scene: Scene, gain: float) -> Outcome:
+def _least_significant(head: PairedRow, alpha: float) -> int:
+    """The fewest shots that the baseline alone fails with which a gain is significant."""
+    tables = (PairedTable(head.shots, b, head.c, head.both) for b in range(head.c, head.shots))
+    return next(table.b for table in tables if decide_evidence(table, alpha_gain=alpha).decision == "gain")
+
+
+def _promote(scene: Scene, failures: Callable[[PairedRow, float], int]) -> Outcome:
+    """failures: from the counts at the reference p and the level, how many shots the baseline alone is said to fail."""
+
     def change(folder: Path, made: Packaged) -> None:
         def edit(report: VerifyReport) -> VerifyReport:
-            c = report.per_p[0].c
-            return forger.with_counts(report, c + round(gain * report.per_p[0].shots), c)
+            head = report.per_p[0]
+            return forger.with_counts(report, failures(head, float(report.alpha or 0.0)), head.c)
 
         forger.rewrite(made, folder, 3, edit)
 
