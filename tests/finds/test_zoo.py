@@ -333,9 +333,10 @@ def test_the_colon_of_a_name_separates_nothing(text: str, parts: list[str]) -> N
 @pytest.mark.parametrize("name", zoo_names())
 def test_an_entry_holds_on_fresh_shots(name: str, tmp_path: Path) -> None:
     before = contents(zoo_folder())
-    done = command("zoo", "verify", name, "--shots", "2000", "--json", AUTOQEC_HOME=str(tmp_path / "home"))
+    few = ("--shots", "2000", "--cap", "2000")
+    done = command("verify", f"zoo:{name}", *few, "--json", AUTOQEC_HOME=str(tmp_path / "home"))
     assert done.exit_code in (0, 3), done.output
-    report = VerifyReport.model_validate(json.loads(done.stdout)[name])
+    report = VerifyReport.model_validate_json(done.stdout)
     assert done.exit_code == {"VERIFIED": 0, "SUSPICIOUS": 3}[report.verdict], report.notes
     assert report.checkpoint_sha256 == zoo_entry(name).metrics.checkpoint_sha256
     assert report.headline.delta_ci is not None
