@@ -16,6 +16,7 @@ import autoqec
 from autoqec.decoders.baselines.registry import DecoderChoice
 from autoqec.decoders.paired import Evaluator
 from autoqec.decoders.paired.evaluate import CHUNK
+from autoqec.decoders.paired.store import FailureStore, Record
 from autoqec.envs.load import load_env
 from autoqec.envs.packing import unpack
 from autoqec.envs.seeds import derive_seed
@@ -146,6 +147,12 @@ def test_damaged_store_is_not_trusted(tmp_path) -> None:
     assert again.count("pymatching") == first.count("pymatching")
 
 
+def test_a_record_of_no_shots_is_not_stored() -> None:
+    store = FailureStore("a stream", "val", CHUNK)
+    store.save("a decoder", Record.empty())
+    assert not store.path("a decoder").exists()
+
+
 def test_ctrl_c_keeps_what_was_done(tmp_path: Path) -> None:
     """The real command, interrupted by a real signal, then run again."""
     arguments = [sys.executable, "-m", "autoqec", "baseline", "surface_d5_depol", "--p", "0.005"]
@@ -171,6 +178,7 @@ CONFINED = """
 from autoqec.decoders.baselines.registry import DecoderChoice
 from autoqec.decoders.paired import Evaluator
 from autoqec.decoders.paired.evaluate import CHUNK
+from autoqec.decoders.paired.store import FailureStore, Record
 from autoqec.envs.load import load_env
 with Evaluator(load_env("surface_d3_depol"), workers=2, store=False) as evaluator:
     print(evaluator.run(0.01, [DecoderChoice("pymatching")], 3 * CHUNK).count("pymatching"))

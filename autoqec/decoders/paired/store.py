@@ -65,7 +65,10 @@ class FailureStore:
             return Record.empty()
 
     def save(self, identity: str, record: Record) -> None:
-        """Replaces the stored record; a folder that cannot be written only costs the reuse."""
+        """Replaces the stored record; a folder that cannot be written only costs the reuse. A record of no shots (a later chunk was done
+        before the first one) is not one."""
+        if not record.shots:
+            return
         head = json.dumps({"identity": identity, "shots": record.shots, "seconds": record.seconds})
         payload = head.encode() + b"\n" + record.bits.tobytes()
         with contextlib.suppress(OSError):
