@@ -44,6 +44,7 @@ def test_the_tools_and_their_schemas(workspace: Path) -> None:
     assert {tool for tool in role_prompt("ideator").tool_names if tool.startswith("mcp__")} <= offered
 
 
+@pytest.mark.slow
 def test_what_costs_little(workspace: Path) -> None:
     listed, shown, checked, machine, cost = call_all(
         workspace,
@@ -83,6 +84,7 @@ def test_a_round_and_its_verification(
     assert not (tmp_path / "home" / "kernels").exists()  # AUTOQEC_KERNELS says where they are
 
 
+@pytest.mark.slow
 def test_a_round_that_fails_says_why_in_its_metrics(workspace: Path) -> None:
     config = {"type": "neural_bp", "output_mode": "soft_priors", "neural_bp": {"iterations": 4}}
     (workspace / "greedy.yaml").write_text(

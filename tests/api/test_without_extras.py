@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow  # a process each, which loads much of the package
+
 EXTRAS = (
     "torch",
     "safetensors",

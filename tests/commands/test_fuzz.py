@@ -124,6 +124,7 @@ def _autoqec(scene: Scene, *words: object, **variables: str) -> subprocess.Compl
     )
 
 
+@pytest.mark.slow
 def test_the_real_program_waits_for_no_pipe(scene: Scene, odd: dict[str, str]) -> None:
     model, pipe = scene.root / "model.dem", odd["pipe"]
     for words in (
@@ -146,6 +147,7 @@ def test_people_and_programs_are_told_the_same(scene: Scene) -> None:
     assert plain.stderr == f"error: {told['where']}: {told['what']}\n  hint: {told['hint']}\n"
 
 
+@pytest.mark.slow
 def test_an_output_replaces_files_only(scene: Scene, odd: dict[str, str]) -> None:
     """A rename would put a file in the place of a pipe, or of /dev/null."""
     words = (

@@ -147,6 +147,7 @@ def test_parents_that_are_no_branches_are_refused(given: list[str]) -> None:
     assert not Path("round").exists()
 
 
+@pytest.mark.slow
 def test_the_metrics_of_a_worktree_round_name_branch_and_commit(folder: Path) -> None:
     options = ["--code-cwd", str(folder), "--branch", B, "--fork-from", A, "--round-attempt-id", ATTEMPT]
     done = run_round(*options, "--json")

@@ -19,6 +19,7 @@ def choice(name: str):
     return choose([name], [0], where="test")[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "count"),
     [("turbo-0", 20_000), ("turbo-10", 20_000), ("joint_bposd-0", 4_000), ("joint_relay", 1_500)],

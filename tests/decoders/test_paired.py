@@ -102,6 +102,7 @@ def test_counts_add_up() -> None:
     assert low < result.ler("pymatching") < high
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("before", [0, 1, 3, 20])
 @pytest.mark.parametrize("workers", [1, 2])
 def test_enough_failures_end_at_the_same_chunk_whatever_is_cached(before: int, workers: int) -> None:

@@ -34,6 +34,7 @@ def failures(predictions, shots) -> int:
     return int((predictions != shots.observables).any(axis=1).sum())
 
 
+@pytest.mark.slow
 def test_hard_flips_halve_the_syndrome_and_keep_the_error_rate(scene) -> None:
     problem, backend, shots = scene
     module = predecoder(problem, output_mode="hard_flip", hard_flip={"confidence": 0.95})
@@ -62,6 +63,7 @@ def test_forward_is_what_the_pipeline_applies(scene) -> None:
     assert (residual == unpack(flips.residual, problem.n_checks)).all()
 
 
+@pytest.mark.slow
 def test_untrained_belief_propagation_is_a_strong_start(scene) -> None:
     problem, backend, shots = scene
     plain = failures(backend.decode(shots.detectors), shots)

@@ -113,6 +113,7 @@ class TestConformance:
         assert out.tolist() == [[1], [0], [0]]
 
 
+@pytest.mark.slow
 def test_real_sinter_collects(tmp_path: Path) -> None:
     circuit().to_file(tmp_path / "d=3,p=0.01.stim")
     ours = [f"autoqec_{choice.name}" for choice in AVAILABLE if choice.name not in ("bposd-10",)]

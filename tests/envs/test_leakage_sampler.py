@@ -83,6 +83,7 @@ def _largest_difference(a: np.ndarray, b: np.ndarray) -> float:
     return float(np.abs((counts[0] / len(a) - counts[1] / len(b)) / np.maximum(sigma, 1e-12)).max())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", ["rotated_memory_z", "rotated_memory_x"])
 def test_it_has_the_distribution_of_the_process(task: str) -> None:
     difference = _largest_difference(_compiled(task, RATES), _reference(task))

@@ -24,7 +24,13 @@ SIZES = {
 }
 
 
-@pytest.mark.parametrize("name", SIZES)
+def each(names):
+    """One test for each environment; those of the gross code, which take seconds each, with the slow ones."""
+    params = [pytest.param(n, marks=[pytest.mark.slow] if n == "bb144_depol" else []) for n in names]
+    return pytest.mark.parametrize("name", params)
+
+
+@each(SIZES)
 def test_sizes(name: str) -> None:
     env = load_env(name)
     problem = env.problem(env.spec.noise.p[0])
@@ -51,7 +57,7 @@ def test_builtin_specs_keep_the_contract() -> None:
     assert set(builtin_names()) >= {*SIZES, "surface_d5_biased", "surface_d5_leakage"}
 
 
-@pytest.mark.parametrize("name", builtin_names())
+@each(builtin_names())
 def test_every_fault_is_the_sum_of_its_edges(name: str) -> None:
     env = load_env(name)
     problem = env.problem(env.spec.noise.p[-1])
@@ -102,7 +108,7 @@ def _rates(env: Environment, p: float, shots: int) -> tuple[np.ndarray, np.ndarr
     return detectors.mean(axis=0), (1 - parity) / 2
 
 
-@pytest.mark.parametrize("name", [n for n in builtin_names() if n != "surface_d5_leakage"])
+@each(n for n in builtin_names() if n != "surface_d5_leakage")
 def test_circuit_and_error_model_agree_on_detector_rates(name: str) -> None:
     env = load_env(name)
     p, shots = env.spec.noise.p[-1], 60_000

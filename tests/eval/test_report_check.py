@@ -50,6 +50,7 @@ def _sampled(rng: np.random.Generator, shots: int, b: float, c: float, both: flo
     return PairedTable(shots, *map(int, counts[:3]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("b", "c"), [(0.030, 0.020), (0.0255, 0.022)], ids=["clear gain", "gain at the limit"]
 )

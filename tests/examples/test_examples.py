@@ -34,6 +34,7 @@ def test_every_script_is_run_here() -> None:
     assert {path.stem for path in FOLDER.glob("*.py")} == FEW.keys() == SAYS.keys()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=MARKS.get(name, [pytest.mark.verifier])) for name in FEW]
 )

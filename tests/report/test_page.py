@@ -195,6 +195,7 @@ def test_progress_counts_rounds_as_they_come(tmp_path: Path) -> None:
     assert (now["rounds"], now["planned"], now["state"], now["in_flight"]) == (2, 3, "unfinished", [])
 
 
+@pytest.mark.slow
 def test_commands_of_the_page_on_reports_work(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

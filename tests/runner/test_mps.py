@@ -110,6 +110,7 @@ def test_a_cascade_that_trains_on_mps_looks_through_shots_on_the_cpu() -> None:
     assert is_open(*env.sampler(0.01).sample(200, 1)).any()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("example", "env_name"), CASES)
 def test_training_and_decoding_use_what_mps_has(example: str, env_name: str) -> None:
     env = with_both_halves() if env_name == BOTH else load_env(env_name)

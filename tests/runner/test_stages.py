@@ -136,7 +136,8 @@ def test_failures_are_counted_on_open_shots_in_a_later_stage(env, searched) -> N
     assert is_open(*second.packed(np.arange(len(second)))).all()
 
 
-@pytest.mark.parametrize("loss", ["backend_gap", pytest.param("failures", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("loss", ["backend_gap", "failures"])
 def test_killed_in_a_later_stage_it_resumes_there(env, loss, tmp_path, monkeypatch, request) -> None:
     class Killed(BaseException):
         pass

@@ -181,6 +181,7 @@ os._exit(3)
 """
 
 
+@pytest.mark.slow
 @needs_sandbox
 @pytest.mark.parametrize("starts_in", ["installed", "worktree"])
 def test_an_edited_module_sees_neither_secret_nor_round_folder(

@@ -260,6 +260,7 @@ def _write_history(folder: Path, rows: list[dict]) -> None:
     (folder / "run" / "history.json").write_text(json.dumps(rows))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", ["1/../../..", 1.0, True, -1, 0, 10**30, [1], float("inf")], ids=str)
 def test_a_round_is_a_number(packed: Path, tmp_path: Path, number: object) -> None:
     def change(folder: Path) -> None:
@@ -279,6 +280,7 @@ def _manifest(**changes: object) -> Callable[[Path], None]:
     return change
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
@@ -341,6 +343,7 @@ def _write(name: str, content: Callable[[Path], object]) -> Callable[[Path], Non
     return change
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "said"),
     [

@@ -65,6 +65,7 @@ def test_a_row_that_names_no_attempt_gets_a_follow_up_of_its_own(taken: Research
     assert call("reconcile", taken.run.files.path).stdout == "Nothing to repair.\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kept",
     [("status",), WORKTREE, (*WORKTREE, "delta_ler", "ler_plain_classical"), (*WORKTREE, "dsl_config")],

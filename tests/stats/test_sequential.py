@@ -45,6 +45,7 @@ def test_a_gain_that_is_decided_is_significant_by_exact_mcnemar(b: int, c: int) 
     assert mcnemar_one_sided(b, c) <= anytime_p(b, c) * (1 + 1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("theta", [0.5, 0.45])
 def test_looking_after_every_discordant_shot_is_safe(theta: float) -> None:
     """At most 5% of 4,000 runs without a gain ever reach E >= 20 in 2,000 looks."""

@@ -97,6 +97,7 @@ def test_marginals_on_a_tree_are_exact(name, seed):
     assert (np.abs(found[certain]) > 30).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "scaling"),
     [("sum_product", 1.0), ("min_sum", 1.0), ("min_sum", 0.625), ("min_sum", "adaptive")],

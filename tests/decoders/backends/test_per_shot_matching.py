@@ -163,7 +163,9 @@ def random_weights(rng, shape, kind):
 KINDS = ["float", "signed", "ties", "zero", "signed ties"]
 
 
-@pytest.mark.parametrize(("d", "shots"), [(3, 200), (5, 60), (7, 25), (9, 10)])
+@pytest.mark.parametrize(
+    ("d", "shots"), [(3, 200), (5, 60), (7, 25), pytest.param(9, 10, marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("make", [lognormal_weights, bernoulli_weights])
 def test_same_optimum_as_pymatching_on_surface_codes(d, shots, make):
     for p in (0.003, 0.03):

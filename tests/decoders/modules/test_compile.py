@@ -23,6 +23,7 @@ def answers(module, syndrome):
     return weights.detach(), [p.grad.clone() for p in module.parameters() if p.grad is not None]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", ["sum_product", "min_sum"])
 def test_a_compiled_network_answers_and_learns_alike(rule) -> None:
     env = load_env("surface_d3_depol")

@@ -274,6 +274,7 @@ def test_a_gpu_gives_what_the_cpu_gives(env, variant):
     assert_same({name: out.cpu() for name, out in found.items()}, expected, atol=1e-2, rtol=1e-2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", ["bp-everything", "gnn-edge_attention", "hybrid-mlp_small"])
 @on_every_problem
 @pytest.mark.filterwarnings("ignore")
