@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from tiny_runs import CONFIG, changed, make_run, play
+from tiny_runs import CONFIG, changed, make_checkout, make_run, play
 
 from autoqec.commands import main
 from autoqec.errors import InputError
@@ -20,25 +20,42 @@ from autoqec.runs import tar_archive as archive_module
 from autoqec.runs.experiment import Experiment
 from autoqec.runs.package import package_run
 from autoqec.runs.package_check import check_package, opened
-from autoqec.runs.repository import Repository
+from autoqec.runs.repository import Repository, open_checkout
 from autoqec.runs.run import Run
 from autoqec.runs.tar_archive import pack, unpack
 from autoqec.runs.worktrees import Limits
 from autoqec.search.proposal import Proposal
 
 
-@pytest.fixture
-def packed(run: Run, tmp_path: Path) -> Path:
+def three_rounds(run: Run, target: Path) -> Path:
     a = play(run, "a", changed(neural_bp={"iterations": 6}))
     b = play(run, "b", changed(training={"epochs": 1}))
     play(run, "both", fork_from=[a["branch"], b["branch"]], compose_mode="pure")
-    target = tmp_path / "package.tar.gz"
     package_run(run, target)
     return target
 
 
-def test_a_package_holds_everything_and_needs_nothing_else(packed: Path, run: Run, tmp_path: Path) -> None:
-    shutil.move(packed, tmp_path / "elsewhere.tar.gz")
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("packed")
+    run = make_run(folder / "work", open_checkout(make_checkout(folder / "checkout")))
+    return three_rounds(run, folder / "package.tar.gz")
+
+
+@pytest.fixture
+def packed(archive: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copy(archive, tmp_path))
+
+
+@pytest.fixture
+def packed_run(run: Run, tmp_path: Path) -> Path:
+    return three_rounds(run, tmp_path / "package.tar.gz")
+
+
+def test_a_package_holds_everything_and_needs_nothing_else(
+    packed_run: Path, run: Run, tmp_path: Path
+) -> None:
+    shutil.move(packed_run, tmp_path / "elsewhere.tar.gz")
     shutil.rmtree(run.repository.root)
     shutil.rmtree(run.files.path)
     result = check_package(tmp_path / "elsewhere.tar.gz", evaluate=False)
@@ -57,9 +74,9 @@ def test_a_package_holds_everything_and_needs_nothing_else(packed: Path, run: Ru
     assert not folder.exists()
 
 
-def test_the_same_run_gives_the_same_archive(packed: Path, run: Run, tmp_path: Path) -> None:
+def test_the_same_run_gives_the_same_archive(packed_run: Path, run: Run, tmp_path: Path) -> None:
     package_run(run, tmp_path / "again.tar.gz")
-    one, two = (_members(path) for path in (packed, tmp_path / "again.tar.gz"))
+    one, two = (_members(path) for path in (packed_run, tmp_path / "again.tar.gz"))
     assert one.keys() == two.keys()
     assert {name for name in one if one[name] != two[name]} <= {"branches.bundle", "manifest.json"}
 
@@ -260,7 +277,6 @@ def _write_history(folder: Path, rows: list[dict]) -> None:
     (folder / "run" / "history.json").write_text(json.dumps(rows))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("number", ["1/../../..", 1.0, True, -1, 0, 10**30, [1], float("inf")], ids=str)
 def test_a_round_is_a_number(packed: Path, tmp_path: Path, number: object) -> None:
     def change(folder: Path) -> None:
@@ -280,7 +296,6 @@ def _manifest(**changes: object) -> Callable[[Path], None]:
     return change
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
@@ -343,7 +358,6 @@ def _write(name: str, content: Callable[[Path], object]) -> Callable[[Path], Non
     return change
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -383,21 +397,23 @@ def test_a_verdict_needs_its_report_and_a_report_its_verdict(packed: Path, tmp_p
     assert result.outcome == "does not hold"
 
 
-def test_a_package_without_a_verified_round_proves_nothing(packed: Path, run: Run, tmp_path: Path) -> None:
-    assert check_package(packed).outcome == "proves nothing"
-    assert check_package(packed, evaluate=False).outcome == "only files checked"
-    done = CliRunner().invoke(main, ["verify-package", str(packed)])
+def test_a_package_without_a_verified_round_proves_nothing(
+    packed_run: Path, run: Run, tmp_path: Path
+) -> None:
+    assert check_package(packed_run).outcome == "proves nothing"
+    assert check_package(packed_run, evaluate=False).outcome == "only files checked"
+    done = CliRunner().invoke(main, ["verify-package", str(packed_run)])
     assert (done.exit_code, "proves no gain" in done.output) == (3, True)
-    found = json.loads(CliRunner().invoke(main, ["verify-package", str(packed), "--json"]).output)
+    found = json.loads(CliRunner().invoke(main, ["verify-package", str(packed_run), "--json"]).output)
     assert (found["ok"], found["outcome"]) == (False, "proves nothing")
-    done = CliRunner().invoke(main, ["verify-package", str(packed), "--no-evaluate"])
+    done = CliRunner().invoke(main, ["verify-package", str(packed_run), "--no-evaluate"])
     assert (done.exit_code, "No gain was measured here" in done.output) == (0, True)
 
     def change(folder: Path) -> None:
         _write_history(folder, [])
         (folder / "run" / "fork_graph.json").unlink()
 
-    assert check_package(repacked(packed, tmp_path / "x.tar.gz", change)).outcome == "proves nothing"
+    assert check_package(repacked(packed_run, tmp_path / "x.tar.gz", change)).outcome == "proves nothing"
 
 
 def test_an_environment_reads_no_file_outside_of_the_package(repository: Repository, tmp_path: Path) -> None:
