@@ -104,7 +104,7 @@ class Propagated(NamedTuple):
 
     def of(self, shots: Tensor) -> Propagated:
         """Some columns."""
-        return Propagated(*(each[:, shots] for each in self))
+        return Propagated(*(each.index_select(1, shots) for each in self))
 
 
 def propagate(

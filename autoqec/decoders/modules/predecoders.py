@@ -131,7 +131,8 @@ class NeuralBpPredecoder(ProblemPredecoder):
             self.bp = LearnedBP(dsl.neural_bp, self.links)
         else:
             self.bp = TurboBP(dsl.neural_bp, problem, self.links)
-            self.cpu_batch = 512  # few of them go on after the first exchange
+            # Few of them go on after the first exchange, and fewer still to the legs.
+            self.cpu_batch = 2048 if dsl.neural_bp.turbo.legs else 512
         self.head = BeliefHead(dsl.head)
         # What is mixed is what acts: the weights of a matching backend, else the faults.
         self.mixes_edges = self.edges is not None and dsl.output_mode == "soft_priors"

@@ -21,11 +21,8 @@ from torch import Tensor, nn
 
 from autoqec.decoders.dsl_schema import NeuralBpSpec
 from autoqec.decoders.modules.exchange import Odds, exchanges
-from autoqec.decoders.modules.neural_bp import (
-    Propagated,
-    Weights,
-    propagate,
-)
+from autoqec.decoders.modules.hard_decision import has_syndrome
+from autoqec.decoders.modules.neural_bp import Propagated, Weights, propagate
 from autoqec.decoders.modules.sharing import link_rows
 from autoqec.decoders.modules.structure import TannerLinks
 from autoqec.envs.halves import context_half
@@ -40,6 +37,7 @@ MEMORY = (-0.15, 0.5)
 p = 3e-3, 200,000 shots, 8 exchanges of 2 + 4 iterations: 934 failures; with up to 16 legs and 4 solutions 730; with memories from
 -0.1 to 0.4 and damping 0.3: 758.
 """
+_PART = 512
 
 
 class Attempt(NamedTuple):
@@ -126,7 +124,7 @@ class TurboBP(nn.Module):
         if joint_p.ndim == 2:
             odds = odds.of(ctx["which_p"])
         stops = not (torch.is_grad_enabled() and self.training)
-        first = self._attempt(None, syndrome, odds, stops=stops)
+        first = self._first(syndrome, odds) if stops else self._attempt(None, syndrome, odds, stops=False)
         if not stops or not self.turbo.legs:
             return first.answer
         left = torch.nonzero(~first.explained)[:, 0]
@@ -134,6 +132,21 @@ class TurboBP(nn.Module):
             return first.answer
         some = Attempt(first.answer[:, left], first.prior[:, left], first.explained[left])
         return first.answer.index_copy(1, left, self._best(some, syndrome[:, left], odds.of(left)))
+
+    def _first(self, syndrome: Tensor, odds: _Given) -> Attempt:
+        """The first attempt at every shot; on a CPU in parts whose messages fit its cache, so that the legs can take many shots at a time."""
+        shots = torch.arange(syndrome.shape[1], device=syndrome.device)
+        if torch.compiler.is_compiling() or syndrome.device.type != "cpu" or len(shots) <= _PART:
+            return self._attempt(None, syndrome, odds, stops=True)
+        parts = [
+            self._attempt(None, syndrome[:, part], odds.of(part), stops=True)
+            for part in torch.split(shots, _PART)
+        ]
+        return Attempt(
+            torch.cat([part.answer for part in parts], dim=1),
+            torch.cat([part.prior for part in parts], dim=1),
+            torch.cat([part.explained for part in parts]),
+        )
 
     def _best(self, first: Attempt, syndrome: Tensor, odds: _Given) -> Tensor:
         """The lightest solution of the legs, where there is one; else the first attempt's answer.
@@ -221,21 +234,11 @@ class TurboBP(nn.Module):
 
     def _explained(self, own: Propagated, prior: Tensor, syndrome: Tensor) -> Attempt:
         """The mean posterior of the exchange if its hard decision has the syndrome, or the last if that has."""
-        mean = self._has_syndrome(own.answer, syndrome)
-        last = self._has_syndrome(own.last, syndrome)
+        mean, last = (
+            has_syndrome(self.own.links, odds, syndrome, fused=self.fused) for odds in (own.answer, own.last)
+        )
         answer = torch.where(last & ~mean, own.last, own.answer)
         return Attempt(answer, prior, mean | last)
-
-    def _has_syndrome(self, log_odds: Tensor, syndrome: Tensor) -> Tensor:
-        links = self.own.links
-        flips = links.by_check.sum((log_odds < 0).to(log_odds.dtype)[links.fault][None])[0]
-        wrong = (torch.remainder(flips, 2.0) != syndrome) & self._seen
-        return ~wrong.any(dim=0)
-
-    @property
-    def _seen(self) -> Tensor:
-        """[n_checks, 1] the checks that the backend's half has."""
-        return self.own.links.by_check.count > 0
 
 
 class _Numbers(NamedTuple):

@@ -194,7 +194,10 @@ def test_compiled_answers_and_gradients_are_those_of_torch(check_rule: str, shar
         assert torch.allclose(grads[name], wanted_grads[name], atol=5e-3 * size + 1e-6), name
 
 
-def test_a_shot_is_answered_alone_as_among_others():
+@pytest.mark.parametrize("part", [7, 512])
+def test_a_shot_is_answered_alone_as_among_others(part, monkeypatch):
+    """Also where the first attempt is made in parts, and the legs take what all parts leave open."""
+    monkeypatch.setattr("autoqec.decoders.modules.turbo._PART", part)
     problem = with_both_halves().problem(0.02)
     dsl = PredecoderDSL.model_validate(config(exchanges=2, legs=3, leg_exchanges=2))
     module, ctx = compile_predecoder(dsl, problem).eval(), context(problem)
