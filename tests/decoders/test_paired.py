@@ -179,7 +179,6 @@ CONFINED = """
 from autoqec.decoders.baselines.registry import DecoderChoice
 from autoqec.decoders.paired import Evaluator
 from autoqec.decoders.paired.evaluate import CHUNK
-from autoqec.decoders.paired.store import FailureStore, Record
 from autoqec.envs.load import load_env
 with Evaluator(load_env("surface_d3_depol"), workers=2, store=False) as evaluator:
     print(evaluator.run(0.01, [DecoderChoice("pymatching")], 3 * CHUNK).count("pymatching"))
