@@ -90,6 +90,13 @@ def _labels(
     help="Seconds that the model may take in each of its processes, twice that in one for test and estimate; "
     "a thirtieth, but at least 120, for 1024 shots.",
 )
+@click.option(
+    "--baseline-seconds",
+    type=Seconds(),
+    default=20.0,
+    show_default=True,
+    help="Seconds of one core, at each p, for each decoder beyond the plain backend; it decodes as many shots as that allows.",
+)
 @executor_option("Where the verifier's workers are.")
 @click.option("--repo", type=AnyPath(), help="Repository of the round's commit.")
 @click.option("--base", default="HEAD", show_default=True, help="What experiment branches leave from.")

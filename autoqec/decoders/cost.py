@@ -20,6 +20,7 @@ from autoqec.envs.packing import unpack
 from autoqec.envs.problem import DecodingProblem
 
 _COUNTED, _ROUGHLY, _WHERE_SHOTS_DIFFER = 4, 64, 512
+_SINGLE, _BULK = 100, 1024  # shots that are timed
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,8 @@ class Cost:
     """flops_per_syndrome: see the module. n_params: learned numbers, buffers included that a checkpoint carries, as
     `learned_numbers` counts them.
 
-    Latencies are microseconds on this machine's CPU: batch of one (median and 99th percentile), and per shot in bulk.
+    Latencies are microseconds on this machine's CPU for shots of the error model: batch of one (median and 99th percentile), and
+    per shot in bulk.
 
     Of a cascade flops_per_syndrome is what is expected with the shares of shots that the config plans: stage_flops are those of a shot
     that reaches the stage, stage_shares those shots. Its latencies are of all stages, the worst case.
@@ -90,20 +92,18 @@ def measure(
     )
     if not latency:
         return cost
-    rng = np.random.default_rng(0)
     ctx = context(problem)
+    shots = torch.from_numpy(unpack(typical_syndromes(problem, _BULK), problem.n_checks)).float()
 
-    def seconds(batch: int) -> float:
-        bits = rng.random((batch, problem.n_checks)) < 0.05
-        syndrome = torch.from_numpy(bits.astype(np.float32))
+    def seconds(syndromes: torch.Tensor) -> float:
         start = time.perf_counter()
         with torch.no_grad():
-            asked(module, syndrome, ctx)
+            asked(module, syndromes, ctx)
         return time.perf_counter() - start
 
-    seconds(1)
-    single = np.array([seconds(1) for _ in range(100)]) * 1e6
-    bulk = min(seconds(1024) for _ in range(3)) / 1024 * 1e6
+    seconds(shots[:1])
+    single = np.array([seconds(shot[None]) for shot in shots[:_SINGLE]]) * 1e6
+    bulk = min(seconds(shots) for _ in range(3)) / _BULK * 1e6
     return replace(
         cost,
         latency_us_p50=float(np.percentile(single, 50)),
