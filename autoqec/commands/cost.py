@@ -16,10 +16,11 @@ from autoqec.errors import InputError, is_out_of_memory
 @click.option("--env", "env_name", required=True, help="Builtin name or YAML file.")
 @click.option("--json", "as_json", is_flag=True)
 def command(config_yaml: Path, env_name: str, as_json: bool) -> None:
-    """Count FLOPs, parameters, bytes and latency of CONFIG_YAML on an environment."""
+    """Count FLOPs, parameters, bytes and latency of CONFIG_YAML on an environment, at its reference p."""
     from autoqec.decoders.compiler import compile_predecoder
     from autoqec.decoders.cost import measure
     from autoqec.decoders.dsl_schema import PredecoderDSL
+    from autoqec.decoders.reference_p import reference_p
     from autoqec.envs.load import load_env
     from autoqec.io.validate import load_model
 
@@ -31,7 +32,7 @@ def command(config_yaml: Path, env_name: str, as_json: bool) -> None:
             hint="run it with run-round: the cost is in its metrics.json",
         )
     env = load_env(env_name)
-    problem = env.problem(env.spec.noise.p[0])
+    problem = env.problem(reference_p(env))
     try:
         cost = measure(compile_predecoder(dsl, problem), problem, latency=True)
     except (MemoryError, RuntimeError) as error:
