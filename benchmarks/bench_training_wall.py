@@ -23,7 +23,7 @@ from autoqec.runner.safety import Safety
 from autoqec.runner.schema import RunnerConfig
 from autoqec.runner.supervise import run_round
 from autoqec.sandbox.installed import installed_root
-from autoqec.sandbox.tiers import strongest
+from autoqec.sandbox.kinds import strongest
 
 MODULE = "autoqec/decoders/modules/predecoders.py"
 

@@ -27,7 +27,7 @@ from autoqec.eval.tasks import Baseline, Candidate, Where
 from autoqec.eval.verifier_worker import VerifierWorker
 from autoqec.eval.worker_setup import ModelSpec, WorkerSetup
 from autoqec.sandbox.installed import installed_root
-from autoqec.sandbox.tiers import strongest
+from autoqec.sandbox.kinds import strongest
 from autoqec.sandbox.worker import BATCH
 
 P = 0.005
@@ -49,9 +49,9 @@ def main() -> None:
     )
     module = compile_predecoder(PredecoderDSL.model_validate(config), problem).eval()
     backend, ctx, plain = make_backend(problem, "mwpm"), context(problem), PLAIN.build(problem)
-    tier = strongest()
+    sandbox = strongest()
     models = {"m": ModelSpec(config, None, config["output_mode"], installed_root())}
-    verifier = VerifierWorker(WorkerSetup({"x": problem}, models, "mwpm", tier.name, 3600.0))
+    verifier = VerifierWorker(WorkerSetup({"x": problem}, models, "mwpm", sandbox.name, 3600.0))
 
     def in_one_process(detectors, observables) -> int:
         failures = int((plain.decode(detectors) != observables).any(axis=1).sum())
@@ -97,7 +97,7 @@ def main() -> None:
     ratio = statistics.median(a / b for a, b in zip(confined, direct, strict=True))
     us = 1e6 * statistics.median(direct) / arguments.chunk
     print(
-        f"{arguments.env}, {arguments.config}, sandbox {tier.name}, {arguments.turns} turns of {arguments.chunk} shots"
+        f"{arguments.env}, {arguments.config}, sandbox {sandbox.name}, {arguments.turns} turns of {arguments.chunk} shots"
     )
     print(f"one process {us:.0f} us per shot; in the sandbox {ratio:.3f} times that")
     spread = start_s / (200_000 * 1e-6 * us)

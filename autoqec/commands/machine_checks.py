@@ -19,7 +19,7 @@ from typing import Literal
 import autoqec
 from autoqec import layout
 from autoqec.io.cores import available_cores
-from autoqec.sandbox import tiers
+from autoqec.sandbox import kinds
 
 Status = Literal["ok", "warn", "fail"]
 
@@ -173,7 +173,7 @@ def _git() -> Iterator[Check]:
 
 
 def _sandbox() -> Iterator[Check]:
-    reports = [tiers.probe(tier) for tier in tiers.TIERS if tier.confines]
+    reports = [kinds.probe(sandbox) for sandbox in kinds.SANDBOXES if sandbox.confines]
     holds = [report for report in reports if report.available]
     hint = "install bubblewrap (Debian and Ubuntu: apt-get install bubblewrap), or use Linux 5.13 or newer"
     if holds:
@@ -182,7 +182,7 @@ def _sandbox() -> Iterator[Check]:
         yield Check("sandbox", "warn", "none: untrusted code is not confined, and reports say so", hint)
     for report in reports:
         state = "available" if report.available else "unavailable"
-        # A weaker tier that is missing matters only when no stronger one holds.
+        # A weaker sandbox that is missing matters only when no stronger one holds.
         quiet = report.available or bool(holds)
         detail = f"{state}: {report.reason}"
         yield Check(f"sandbox {report.name}", "ok" if quiet else "warn", detail, None if quiet else hint)

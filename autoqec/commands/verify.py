@@ -159,7 +159,7 @@ def print_report(name: str, report: VerifyReport, folder: Path | None) -> None:
     applied = sum(guard.ok is not None for guard in report.guards)
     click.echo(
         f"{applied - len(broken)} of {applied} guards ok{': not ' + ', '.join(broken) if broken else ''}; "
-        f"sandbox: {report.sandbox_tier if report.sandboxed else 'unsandboxed'}; {report.seconds:.0f} s"
+        f"sandbox: {report.sandbox_kind if report.sandboxed else 'unsandboxed'}; {report.seconds:.0f} s"
     )
     if folder is None:
         click.echo(

@@ -264,7 +264,7 @@ def _provenance(report: VerifyReport) -> str:
         ("estimate bundle", None if report.estimate is None else report.estimate.bundle),
         ("checkpoint", report.checkpoint_sha256),
         ("model code", report.model_code),
-        ("sandbox", report.sandbox_tier if report.sandboxed else "unsandboxed"),
+        ("sandbox", report.sandbox_kind if report.sandboxed else "unsandboxed"),
         (
             "holdout labels",
             f"{len(report.holdout_seeds_used)} from {min(report.holdout_seeds_used, default=0)}",

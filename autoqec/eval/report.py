@@ -41,7 +41,7 @@ from autoqec.io.hashing import sha256_bytes
 from autoqec.io.locks import locked
 from autoqec.io.untrusted_file import read_regular
 from autoqec.layout import RoundDir
-from autoqec.sandbox.tiers import Tier
+from autoqec.sandbox.kinds import Sandbox
 from autoqec.stats.intervals import paired_difference, wilson
 from autoqec.stats.target import Target, check_target
 
@@ -52,7 +52,7 @@ def assemble(
     evaluation: Evaluation,
     *,
     bundle_id: str,
-    tier: Tier,
+    sandbox: Sandbox,
     share: Share,
     no_claim: str | None,
     seconds: float,
@@ -77,7 +77,7 @@ def assemble(
     remarks = [
         *_effect(head, strongest, estimate),
         *winner(ablation.attribution, estimate),
-        *_confinement(tier),
+        *_confinement(sandbox),
     ]
     remarks += calibration_remarks(calibration, verification.reference_p)
     verdict, notes = judge(verification.evidence, found, no_claim=no_claim, remarks=remarks)
@@ -124,8 +124,8 @@ def assemble(
         estimate=estimate,
         calibration=calibration,
         cost=census(verification, answers["cost_census"][0]),
-        sandbox_tier=tier.name,
-        sandboxed=tier.confines,
+        sandbox_kind=sandbox.name,
+        sandboxed=sandbox.confines,
         model_code=subject.code.name,
         bundle_kind=verification.bundle.kind,
         bundle_path=str(verification.bundle.folder),
@@ -297,5 +297,5 @@ def winner(attribution: str, estimate: Estimate | None) -> list[str]:
     return [f"algorithm or weights: {said}{by}"]
 
 
-def _confinement(tier: Tier) -> list[str]:
-    return [] if tier.confines else ["unsandboxed: no sandbox tier holds on this machine"]
+def _confinement(sandbox: Sandbox) -> list[str]:
+    return [] if sandbox.confines else ["unsandboxed: no sandbox holds on this machine"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, NamedTuple, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, model_validator
 
 from autoqec.eval.calibration_schema import Calibration
 from autoqec.eval.cascade_schema import CascadeCost
@@ -247,7 +247,10 @@ class VerifyReport(BaseModel):
     estimate: Estimate | None = None
     calibration: list[Calibration] = Field(default_factory=list)
     # additions: how it was run
-    sandbox_tier: str | None = None
+    sandbox_kind: str | None = Field(
+        default=None,
+        validation_alias=AliasChoices("sandbox_kind", "sandbox_tier"),  # of older reports
+    )
     sandboxed: bool | None = None
     model_code: str | None = None
     bundle_kind: Literal["confirm", "dev", "estimate"] | None = None

@@ -29,7 +29,7 @@ from autoqec.io.untrusted_file import read_regular
 from autoqec.io.validate import validate_model
 from autoqec.layout import RoundDir, VerifierDir, experiments_folder
 from autoqec.sandbox.confined import Refused, WorkerDied
-from autoqec.sandbox.tiers import Tier
+from autoqec.sandbox.kinds import Sandbox
 from autoqec.sandbox.wire import one_line
 from autoqec.sandbox.worker import ModelWorker
 
@@ -120,7 +120,7 @@ def checkpoint_bytes(round_dir: Path) -> bytes:
 def read_subject(
     round_dir: Path,
     env: Environment,
-    tier: Tier,
+    sandbox: Sandbox,
     home: VerifierDir,
     repo: Path | None,
     kernels: Path | None = None,
@@ -130,7 +130,7 @@ def read_subject(
     kernels: folder of compiled ones for the processes that read it.
     """
     path, data = RoundDir(round_dir).checkpoint, checkpoint_bytes(round_dir)
-    with ModelWorker(tier, cache=kernels, request_s=_READING_S) as reader:
+    with ModelWorker(sandbox, cache=kernels, request_s=_READING_S) as reader:
         with _refusals(path, "train the round again"):
             described, state = reader.read_checkpoint(data)
         info = validate_model(described, Described, where=str(path))
@@ -146,7 +146,7 @@ def read_subject(
             subject = replace(subject, code=subject.code.or_installed())
         if subject.code.is_trusted and subject.config is None:
             validate_model(subject.dsl, PredecoderDSL, where=str(path))  # says what is wrong with it
-        if subject.holds_code and not tier.confines:
+        if subject.holds_code and not sandbox.confines:
             raise UnavailableError(
                 "holds code, which runs in a sandbox only, and no sandbox works on this machine",
                 where=str(path),
@@ -156,7 +156,7 @@ def read_subject(
             worker = reader
             if not subject.code.is_trusted:
                 worker = stack.enter_context(
-                    ModelWorker(tier, subject.code.root, cache=kernels, request_s=_READING_S)
+                    ModelWorker(sandbox, subject.code.root, cache=kernels, request_s=_READING_S)
                 )
             stack.enter_context(_refusals(path, "was it trained on this environment, by this version?"))
             problem = env.built_problem(env.spec.noise.p[0])

@@ -34,8 +34,8 @@ from autoqec.eval.worker_setup import NO_SETUP, WorkerSetup
 from autoqec.executors.protocol import Worker
 from autoqec.sandbox.confined import Refused, WorkerDied
 from autoqec.sandbox.installed import installed_root
+from autoqec.sandbox.kinds import SANDBOXES
 from autoqec.sandbox.screening import INVALID, screen
-from autoqec.sandbox.tiers import TIERS
 from autoqec.sandbox.worker import HeldModel, ModelWorker
 
 SLICE = 1024
@@ -57,7 +57,7 @@ class VerifierWorker:
 
     def __init__(self, setup: WorkerSetup) -> None:
         self.setup = setup
-        self._tier = next(tier for tier in TIERS if tier.name == setup.tier)
+        self._sandbox = next(sandbox for sandbox in SANDBOXES if sandbox.name == setup.sandbox)
         self._workers: dict[Path, ModelWorker] = {}
         self._deaths: dict[Path, str] = {}
         self._held: dict[tuple[str, str], HeldModel] = {}
@@ -104,7 +104,7 @@ class VerifierWorker:
     def new_worker(self, code: Path) -> ModelWorker:
         lifetime_s = self.setup.lifetime_s
         return ModelWorker(
-            self._tier, code, lifetime_s=lifetime_s, request_s=max(QUESTION_S, lifetime_s / 30)
+            self._sandbox, code, lifetime_s=lifetime_s, request_s=max(QUESTION_S, lifetime_s / 30)
         )
 
     def hold(

@@ -41,7 +41,7 @@ from autoqec.eval.verifier_pool import VerifierPool
 from autoqec.eval.worker_setup import WorkerSetup
 from autoqec.io.hashing import sha256_bytes
 from autoqec.layout import RoundDir, VerifierDir
-from autoqec.sandbox.tiers import strongest
+from autoqec.sandbox.kinds import strongest
 from autoqec.stats.sequential import confirmation_alpha
 
 __all__ = ["VerifyOptions", "verify", "verify_together"]
@@ -72,7 +72,7 @@ class _Verification:
         self.env, self.options = env, options
         self.home = VerifierDir(options.home)
         self.ledger = Ledger(self.home)
-        self.tier = strongest()
+        self.sandbox = strongest()
         self.begin = time.monotonic()
 
     def run(self, round_dirs: Sequence[Path]) -> list[VerifyReport]:
@@ -80,7 +80,7 @@ class _Verification:
         with ExitStack() as stack:
             kernels = stack.enter_context(KernelStore().opened(self.options.progress))
             subjects = [
-                read_subject(path, self.env, self.tier, self.home, self.options.repo, kernels)
+                read_subject(path, self.env, self.sandbox, self.home, self.options.repo, kernels)
                 for path in round_dirs
             ]
             for subject in subjects:
@@ -139,7 +139,7 @@ class _Verification:
                 answers[keys[index]],
                 evaluation,
                 bundle_id=identity,
-                tier=self.tier,
+                sandbox=self.sandbox,
                 share=shares[index],
                 no_claim=_no_claim(bundle, archived is not None, is_parent=index > 0),
                 seconds=time.monotonic() - self.begin,
@@ -247,7 +247,7 @@ class _Verification:
             problems=named,
             models=models,
             backend=self.env.spec.classical_backend,
-            tier=self.tier.name,
+            sandbox=self.sandbox.name,
             lifetime_s=self.options.deadline_s * (1 if subjects[0].holds_code else 2),  # test and estimate
         )
 

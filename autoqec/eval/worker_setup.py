@@ -32,7 +32,7 @@ class WorkerSetup:
     problems: Mapping[str, DecodingProblem]
     models: Mapping[str, ModelSpec]
     backend: str
-    tier: str
+    sandbox: str
     lifetime_s: float
 
 

@@ -14,8 +14,8 @@ from autoqec.decoders.backends import Backend, backend_entry
 from autoqec.decoders.gates import Gates
 from autoqec.envs.problem import U8
 from autoqec.errors import AutoQECError, UnavailableError
+from autoqec.sandbox.kinds import strongest
 from autoqec.sandbox.screening import INVALID, screen
-from autoqec.sandbox.tiers import strongest
 from autoqec.sandbox.worker import ModelWorker
 
 _BATCH = 4096
@@ -36,15 +36,15 @@ class ConfinedDecoder(AnsweringDecoder):
         backend: Backend,
         code: Path,
     ) -> None:
-        tier = strongest()
-        if not tier.confines:
+        sandbox = strongest()
+        if not sandbox.confines:
             raise UnavailableError(
                 "the predecoder holds code, which runs in a sandbox only, and no sandbox works on this machine",
                 where=backend.problem.name,
                 hint="see autoqec doctor",
             )
         super().__init__(backend, batch=_BATCH, gates=Gates.of(dsl, state))
-        self._worker = ModelWorker(tier, code, lifetime_s=_NO_END_S)
+        self._worker = ModelWorker(sandbox, code, lifetime_s=_NO_END_S)
         try:
             self._held = self._worker.hold_model(
                 self._worker.hold_problem(self.problem),

@@ -24,9 +24,9 @@ from autoqec.sandbox import gpu
 from autoqec.sandbox.clean_env import clean_environment
 from autoqec.sandbox.installed import installed_root, is_same_package, python_path
 from autoqec.sandbox.kernel_cache import copy_kernels, ensure_compiled, kernels_for
-from autoqec.sandbox.tiers import shows, strongest
+from autoqec.sandbox.kinds import shows, strongest
 
-_NO_GPU = "without the GPU, which the {tier} sandbox cannot reach (install bubblewrap)"
+_NO_GPU = "without the GPU, which the {kind} sandbox cannot reach (install bubblewrap)"
 
 
 @dataclass(frozen=True)
@@ -76,8 +76,8 @@ def confined(command: list[str], code: Code, env: Environment, files: RoundDir, 
     Raises:
         RoundFailed: no sandbox works on this machine, or the verifier's folder could not be hidden.
     """
-    tier = strongest()
-    if not tier.confines:
+    sandbox = strongest()
+    if not sandbox.confines:
         hint = "see autoqec doctor"
         message = (
             "code that is not the installed package's own needs a sandbox, and no sandbox works on this machine: "
@@ -91,7 +91,7 @@ def confined(command: list[str], code: Code, env: Environment, files: RoundDir, 
     numba.mkdir()
     copy_kernels(kernels_for(code.root), numba)
     return Start(
-        tier.wrap(
+        sandbox.wrap(
             command,
             readable=readable,
             writable=writable,
@@ -105,7 +105,7 @@ def confined(command: list[str], code: Code, env: Environment, files: RoundDir, 
             **python_path(code.root),
         },
         code.root if not code.root.is_relative_to(sys.prefix) else scratch,
-        None if tier.reaches_gpus or not gpu.nodes() else _NO_GPU.format(tier=tier.name),
+        None if sandbox.reaches_gpus or not gpu.nodes() else _NO_GPU.format(kind=sandbox.name),
     )
 
 

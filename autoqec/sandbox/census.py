@@ -7,7 +7,7 @@ from typing import Any
 
 from autoqec.decoders.cost_basis import typical_syndromes
 from autoqec.envs.problem import DecodingProblem
-from autoqec.sandbox.tiers import strongest
+from autoqec.sandbox.kinds import strongest
 from autoqec.sandbox.worker import ModelWorker
 
 _COUNTING_S = 60.0
@@ -22,10 +22,10 @@ def confined_flops(
     Raises:
         Refused, WorkerDied: the code does not run.
     """
-    tier = strongest()
-    if not tier.confines:
+    sandbox = strongest()
+    if not sandbox.confines:
         return None
-    with ModelWorker(tier, request_s=_COUNTING_S) as worker:
+    with ModelWorker(sandbox, request_s=_COUNTING_S) as worker:
         model = worker.hold_model(
             worker.hold_problem(problem), problem, dsl, None, output_mode=output_mode, wants_edges=wants_edges
         )

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from autoqec.io.child_env import LIMITS, kept
-from autoqec.sandbox.tiers import shows
+from autoqec.sandbox.kinds import shows
 
 
 def clean_environment(scratch: Path, *, numba: Path) -> dict[str, str]:

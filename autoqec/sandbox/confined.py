@@ -27,7 +27,7 @@ from autoqec.io.scratch import scratch_folder
 from autoqec.sandbox import wire
 from autoqec.sandbox.clean_env import clean_environment
 from autoqec.sandbox.kernel_cache import copy_kernels
-from autoqec.sandbox.tiers import DEFAULT_LIMITS, Tier
+from autoqec.sandbox.kinds import DEFAULT_LIMITS, Sandbox
 
 _SERVER = Path(__file__).with_name("_serve.py")
 _CENSUS = _SERVER.parents[1] / "decoders" / "flop_census.py"
@@ -58,7 +58,7 @@ class Refused(AutoQECError):
 
 
 class ConfinedProcess:
-    """One server process behind `tier`. Requests are answered one at a time.
+    """One server process behind `sandbox`. Requests are answered one at a time.
 
     code: folder that holds the `autoqec` package whose model code runs. kernels: compiled kernels for that code, as (folder
     below numba's cache, file). There is no place where the process can write. lifetime_s: for all requests together; request_s: for one.
@@ -67,14 +67,14 @@ class ConfinedProcess:
 
     def __init__(
         self,
-        tier: Tier,
+        sandbox: Sandbox,
         code: Path,
         *,
         kernels: Sequence[tuple[str, Path]] = (),
         lifetime_s: float = 3600.0,
         request_s: float = 120.0,
     ) -> None:
-        self.tier = tier
+        self.sandbox = sandbox
         self._request_s = request_s
         self._left = lifetime_s
         self._asked = self._excused = 0.0
@@ -93,7 +93,7 @@ class ConfinedProcess:
         cache.mkdir()
         copy_kernels(kernels, cache)
         argv = [sys.executable, "-I", "-B", "-X", "utf8", str(_SERVER), str(code)]
-        command = self.tier.wrap(
+        command = self.sandbox.wrap(
             argv,
             readable=[
                 code / "autoqec",

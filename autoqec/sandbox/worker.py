@@ -22,7 +22,7 @@ from autoqec.sandbox import wire
 from autoqec.sandbox.confined import ConfinedProcess, WorkerDied
 from autoqec.sandbox.installed import installed_root
 from autoqec.sandbox.kernel_cache import kernels_for
-from autoqec.sandbox.tiers import Tier
+from autoqec.sandbox.kinds import Sandbox
 
 State = Mapping[str, npt.NDArray[Any]]
 
@@ -63,10 +63,10 @@ class ModelWorker(ConfinedProcess):
     """Holds problems and models in the sandbox. cache: folder of compiled kernels, by default numba's own."""
 
     def __init__(
-        self, tier: Tier, code: Path | None = None, *, cache: Path | None = None, **limits: float
+        self, sandbox: Sandbox, code: Path | None = None, *, cache: Path | None = None, **limits: float
     ) -> None:
         root = code or installed_root()
-        super().__init__(tier, root, kernels=kernels_for(root, cache), **limits)
+        super().__init__(sandbox, root, kernels=kernels_for(root, cache), **limits)
 
     def hold_problem(self, problem: DecodingProblem) -> int:
         """Hands over the arrays of a problem, not its error model's text."""

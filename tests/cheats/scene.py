@@ -27,7 +27,7 @@ from autoqec.eval.schema import VerifyReport
 from autoqec.eval.subject import read_subject
 from autoqec.eval.verify import VerifyOptions, verify
 from autoqec.layout import VerifierDir
-from autoqec.sandbox.tiers import strongest
+from autoqec.sandbox.kinds import strongest
 
 MODULE = "autoqec/decoders/modules/predecoders.py"
 SHOTS = 10_000

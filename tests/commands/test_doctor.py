@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from autoqec.commands import machine_checks
 from autoqec.commands.doctor import command
 from autoqec.commands.machine_checks import Check, Library, check_library
-from autoqec.sandbox import tiers
+from autoqec.sandbox import kinds
 
 
 def _doctor(*options: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -137,8 +137,8 @@ def test_a_cache_that_cannot_be_written_is_a_warning(monkeypatch: pytest.MonkeyP
 
 
 def test_no_sandbox_at_all_is_said_with_a_hint(monkeypatch: pytest.MonkeyPatch) -> None:
-    unavailable = tiers.TierReport("landlock", False, "not in this kernel")
-    monkeypatch.setattr(tiers, "probe", lambda _tier: unavailable)
+    unavailable = kinds.SandboxReport("landlock", False, "not in this kernel")
+    monkeypatch.setattr(kinds, "probe", lambda _sandbox: unavailable)
     first, *others = machine_checks._sandbox()
     assert first.status == "warn"
     assert "not confined" in first.detail

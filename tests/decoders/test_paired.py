@@ -21,7 +21,7 @@ from autoqec.envs.load import load_env
 from autoqec.envs.packing import unpack
 from autoqec.envs.seeds import derive_seed
 from autoqec.errors import AutoQECError, InputError
-from autoqec.sandbox.tiers import TIERS, Tier, probe
+from autoqec.sandbox.kinds import SANDBOXES, Sandbox, probe
 
 PLAIN, CORRELATED = DecoderChoice("pymatching"), DecoderChoice("pymatching_correlated")
 P = 0.01
@@ -185,13 +185,15 @@ with Evaluator(load_env("surface_d3_depol"), workers=2, store=False) as evaluato
 """
 
 
-@pytest.mark.parametrize("tier", [tier for tier in TIERS if tier.confines], ids=lambda tier: tier.name)
-def test_worker_processes_work_behind_walls(tier: Tier, tmp_path: Path) -> None:
-    if not probe(tier).available:
-        pytest.skip(f"{tier.name} does not work here")
+@pytest.mark.parametrize(
+    "sandbox", [sandbox for sandbox in SANDBOXES if sandbox.confines], ids=lambda sandbox: sandbox.name
+)
+def test_worker_processes_work_behind_walls(sandbox: Sandbox, tmp_path: Path) -> None:
+    if not probe(sandbox).available:
+        pytest.skip(f"{sandbox.name} does not work here")
     root, out = Path(autoqec.__file__).parents[1], tmp_path / "out"
     out.mkdir()
-    argv = tier.wrap([sys.executable, "-P", "-c", CONFINED], readable=[root / "autoqec"], writable=[out])
+    argv = sandbox.wrap([sys.executable, "-P", "-c", CONFINED], readable=[root / "autoqec"], writable=[out])
     done = subprocess.run(
         argv,
         cwd=out,

@@ -54,7 +54,7 @@ from autoqec.eval.verification_state import Estimated
 from autoqec.eval.verifier_worker import SLICE, VerifierWorker
 from autoqec.eval.worker_setup import ModelSpec, WorkerSetup
 from autoqec.sandbox.kernel_cache import installed_root
-from autoqec.sandbox.tiers import strongest
+from autoqec.sandbox.kinds import strongest
 from tests.decoders.both_halves import with_both_halves
 
 P = 0.01

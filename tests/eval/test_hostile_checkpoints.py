@@ -17,7 +17,7 @@ from autoqec.eval import verify as verify_module
 from autoqec.eval.subject import read_subject
 from autoqec.eval.verify import VerifyOptions, verify
 from autoqec.layout import VerifierDir
-from autoqec.sandbox.tiers import Unconfined, strongest
+from autoqec.sandbox.kinds import Unconfined, strongest
 
 Maker = Callable[..., Path]
 

@@ -27,7 +27,7 @@ from autoqec.eval.verify import VerifyOptions, verify
 from autoqec.io.git import Git
 from autoqec.layout import VerifierDir
 from autoqec.sandbox.installed import installed_root
-from autoqec.sandbox.tiers import strongest
+from autoqec.sandbox.kinds import strongest
 
 Maker = Callable[..., Path]
 MODULE = "autoqec/decoders/modules/predecoders.py"

@@ -18,7 +18,7 @@ from autoqec.eval.tasks import Baseline, Candidate, Where
 from autoqec.eval.verifier_pool import VerifierPool
 from autoqec.eval.verifier_worker import SLICE, VerifierWorker
 from autoqec.eval.worker_setup import ModelSpec, WorkerSetup
-from autoqec.sandbox.tiers import strongest
+from autoqec.sandbox.kinds import strongest
 
 P = 0.01
 SOFT = {"type": "neural_bp", "output_mode": "soft_priors", "neural_bp": {"iterations": 3}}

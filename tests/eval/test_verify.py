@@ -25,7 +25,7 @@ from autoqec.eval.verify import VerifyOptions, verify, verify_together
 from autoqec.executors.local import LocalExecutor, LocalLanes
 from autoqec.executors.protocol import Program
 from autoqec.layout import VerifierDir
-from autoqec.sandbox.tiers import strongest
+from autoqec.sandbox.kinds import strongest
 from tests.decoders.both_halves import with_both_halves
 
 pytestmark = pytest.mark.verifier
@@ -91,7 +91,7 @@ def test_an_honest_gain_is_verified(honest: tuple[Path, VerifyReport]) -> None:
     assert report.ler_holdout_ci[0] < report.ler_holdout < report.ler_holdout_ci[1]
     assert report.p_gain <= report.alpha == 0.025 / 20
     assert report.seed_leakage_check_ok
-    assert report.sandbox_tier == strongest().name
+    assert report.sandbox_kind == strongest().name
 
 
 def test_no_worker_is_told_the_secret(honest: tuple[Path, VerifyReport], home: Path) -> None:

@@ -19,7 +19,7 @@ from autoqec.layout import RoundDir
 from autoqec.report.diagnose import Diagnosis, Finding, diagnose_round
 from autoqec.report.diagnose.patch import get, options
 from autoqec.runner.schema import Failure
-from autoqec.sandbox.tiers import strongest
+from autoqec.sandbox.kinds import strongest
 
 pytestmark = pytest.mark.slow
 

@@ -21,7 +21,7 @@ from autoqec.runner.execute import Round
 from autoqec.runner.safety import Safety
 from autoqec.runner.schema import RoundMetrics, RunnerConfig
 from autoqec.runner.supervise import run_round
-from autoqec.sandbox.tiers import strongest
+from autoqec.sandbox.kinds import strongest
 
 CONFIG = {
     "type": "neural_bp",

@@ -30,7 +30,7 @@ from autoqec.runner.safety import Safety
 from autoqec.runner.schema import RoundMetrics, RunnerConfig
 from autoqec.runner.supervise import run_round
 from autoqec.runner.train import Schedule, train
-from autoqec.sandbox.tiers import strongest
+from autoqec.sandbox.kinds import strongest
 
 pytestmark = pytest.mark.slow
 

@@ -21,7 +21,7 @@ from autoqec.runner.failure_kinds import RoundFailed
 from autoqec.runner.schema import RunnerConfig
 from autoqec.runner.wall import Code, code_of
 from autoqec.sandbox.installed import installed_root
-from autoqec.sandbox.tiers import Unconfined, strongest
+from autoqec.sandbox.kinds import Unconfined, strongest
 
 PLAIN = {
     "type": "neural_bp",

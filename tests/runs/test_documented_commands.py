@@ -38,7 +38,7 @@ from documented_commands import (
 from autoqec.commands import main
 from autoqec.envs.load import load_env
 from autoqec.layout import example_configs
-from autoqec.sandbox.tiers import strongest
+from autoqec.sandbox.kinds import strongest
 
 pytestmark = [
     pytest.mark.pages,

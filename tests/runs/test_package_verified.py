@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from autoqec.commands import main
 from autoqec.runs.backing import backed_front
-from autoqec.sandbox.tiers import strongest
+from autoqec.sandbox.kinds import strongest
 
 pytestmark = [
     pytest.mark.verifier,

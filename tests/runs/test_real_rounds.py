@@ -19,7 +19,7 @@ from autoqec.runs.repository import open_workspace
 from autoqec.runs.run import Run
 from autoqec.runs.worktree_runner import SubprocessRunner
 from autoqec.runs.worktrees import Limits
-from autoqec.sandbox.tiers import strongest
+from autoqec.sandbox.kinds import strongest
 from autoqec.search.proposal import Proposal
 
 RECIPE = {"epochs": 1, "loss": "bce", "batch_size": 128}

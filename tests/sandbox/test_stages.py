@@ -16,7 +16,7 @@ from autoqec.envs.load import load_env
 from autoqec.errors import InputError
 from autoqec.finds.confined import ConfinedDecoder
 from autoqec.sandbox.installed import installed_root
-from autoqec.sandbox.tiers import strongest
+from autoqec.sandbox.kinds import strongest
 from autoqec.sandbox.worker import ModelWorker
 
 DSL = {

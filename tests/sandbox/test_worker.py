@@ -24,7 +24,7 @@ from autoqec.envs.problem import U8, DecodingProblem
 from autoqec.io import watchdog
 from autoqec.sandbox import confined, wire
 from autoqec.sandbox.confined import Refused, WorkerDied
-from autoqec.sandbox.tiers import Tier, strongest
+from autoqec.sandbox.kinds import Sandbox, strongest
 from autoqec.sandbox.worker import HeldModel, ModelWorker
 
 SOFT = {"type": "neural_bp", "output_mode": "soft_priors", "neural_bp": {"iterations": 3}}
@@ -32,10 +32,10 @@ HARD = {**SOFT, "output_mode": "hard_flip"}
 
 
 @pytest.fixture(scope="module")
-def tier() -> Tier:
+def sandbox() -> Sandbox:
     found = strongest()
     if not found.confines:
-        pytest.skip("no sandbox tier holds on this machine")
+        pytest.skip("no sandbox holds on this machine")
     return found
 
 
@@ -50,8 +50,8 @@ def detectors() -> U8:
 
 
 @pytest.fixture(scope="module")
-def worker(tier: Tier) -> Iterator[ModelWorker]:
-    with ModelWorker(tier) as running:
+def worker(sandbox: Sandbox) -> Iterator[ModelWorker]:
+    with ModelWorker(sandbox) as running:
         yield running
 
 
@@ -117,7 +117,7 @@ PREDECODERS["neural_bp"] = _Spy
 
 
 def test_model_code_sees_no_secret_no_sampler_and_no_network(
-    tier: Tier,
+    sandbox: Sandbox,
     tampered: Callable[[str], Path],
     problem: DecodingProblem,
     tmp_path: Path,
@@ -136,7 +136,7 @@ def test_model_code_sees_no_secret_no_sampler_and_no_network(
             "outside": str(tmp_path / "written"),
             "port": listener.getsockname()[1],
         }
-        with ModelWorker(tier, tampered(SPY % facts)) as worker, pytest.raises(Refused) as refused:
+        with ModelWorker(sandbox, tampered(SPY % facts)) as worker, pytest.raises(Refused) as refused:
             hold(worker, problem, SOFT)
     said = refused.value.what
     assert "SAW" in said
@@ -148,11 +148,11 @@ def test_model_code_sees_no_secret_no_sampler_and_no_network(
 
 
 def test_code_that_looks_for_a_library_when_it_is_imported_runs(
-    tier: Tier, tampered: Callable[[str], Path], problem: DecodingProblem, detectors: U8
+    sandbox: Sandbox, tampered: Callable[[str], Path], problem: DecodingProblem, detectors: U8
 ) -> None:
     """As torch with CUDA does. ctypes would write a file for a compiler, and nothing can be written there."""
     code = tampered('import ctypes.util\nctypes.util.find_library("surely_not_there")')
-    with ModelWorker(tier, code, request_s=60.0) as worker:
+    with ModelWorker(sandbox, code, request_s=60.0) as worker:
         assert np.isfinite(worker.answers(hold(worker, problem, SOFT), detectors[:20])).all()
 
 
@@ -176,10 +176,10 @@ PREDECODERS["neural_bp"] = _Noisy
 
 
 def test_printing_short_answers_hangs_and_exits(
-    tier: Tier, tampered: Callable[[str], Path], problem: DecodingProblem, detectors: U8
+    sandbox: Sandbox, tampered: Callable[[str], Path], problem: DecodingProblem, detectors: U8
 ) -> None:
     code = tampered(NOISY)
-    with ModelWorker(tier, code, request_s=30.0) as worker:
+    with ModelWorker(sandbox, code, request_s=30.0) as worker:
         held = hold(worker, problem, SOFT)
         assert np.isfinite(worker.answers(held, detectors[:20])).all()
         with pytest.raises(Refused, match="for 5 shots"):
@@ -187,7 +187,7 @@ def test_printing_short_answers_hangs_and_exits(
         assert np.isfinite(worker.answers(held, detectors[:20])).all()
         with pytest.raises(WorkerDied, match="ended"):
             worker.answers(held, detectors[:11])
-    with ModelWorker(tier, code, request_s=30.0) as worker:
+    with ModelWorker(sandbox, code, request_s=30.0) as worker:
         held = hold(worker, problem, SOFT)
         worker._request_s = 1.0
         with pytest.raises(WorkerDied, match="deadline"):
@@ -220,12 +220,12 @@ PREDECODERS["neural_bp"] = _Burn
 
 @pytest.mark.slow
 def test_a_busy_machine_is_not_the_models_fault(
-    tier: Tier, tampered: Callable[[str], Path], problem: DecodingProblem, detectors: U8
+    sandbox: Sandbox, tampered: Callable[[str], Path], problem: DecodingProblem, detectors: U8
 ) -> None:
     """Three others on the worker's only core: two seconds of work take at least eight, where three are allowed."""
     core = min(os.sched_getaffinity(0))
     busy = f"import os; os.sched_setaffinity(0, [{core}])\nwhile True: pass"
-    with ModelWorker(tier, tampered(BURN)) as worker:
+    with ModelWorker(sandbox, tampered(BURN)) as worker:
         held = hold(worker, problem, SOFT)
         worker.answers(held, detectors[:6])
         for pid in watchdog.tree(worker._live().pid):
@@ -259,9 +259,9 @@ def test_only_time_that_others_had_the_cores_is_lost(
 
 
 def test_work_of_a_thread_that_has_ended_is_counted(
-    tier: Tier, tampered: Callable[[str], Path], problem: DecodingProblem, detectors: U8
+    sandbox: Sandbox, tampered: Callable[[str], Path], problem: DecodingProblem, detectors: U8
 ) -> None:
-    with ModelWorker(tier, tampered(BURN)) as worker:
+    with ModelWorker(sandbox, tampered(BURN)) as worker:
         held = hold(worker, problem, SOFT)
         worker.answers(held, detectors[:6])
         before = worker.cpu_seconds() or 0.0
@@ -280,7 +280,7 @@ def test_work_of_a_thread_that_has_ended_is_counted(
     ],
 )
 def test_a_server_that_lies_about_lengths_is_put_down(
-    tier: Tier,
+    sandbox: Sandbox,
     problem: DecodingProblem,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -302,16 +302,16 @@ def test_a_server_that_lies_about_lengths_is_put_down(
         "time.sleep(60)\n"
     )
     monkeypatch.setattr(confined, "_SERVER", folder / "_serve.py")
-    with ModelWorker(tier, request_s=30.0) as worker, pytest.raises(WorkerDied, match=word):
+    with ModelWorker(sandbox, request_s=30.0) as worker, pytest.raises(WorkerDied, match=word):
         worker.hold_problem(problem)
 
 
-def test_a_worker_dies_with_its_owner(tier: Tier, problem: DecodingProblem) -> None:
+def test_a_worker_dies_with_its_owner(sandbox: Sandbox, problem: DecodingProblem) -> None:
     """Killed outright, the trusted process leaves no worker behind."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
-        worker = ModelWorker(tier)
+        worker = ModelWorker(sandbox)
         worker.hold_problem(problem)
         os.write(writing, str(worker._live().pid).encode())
         os.kill(os.getpid(), signal.SIGKILL)

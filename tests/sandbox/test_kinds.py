@@ -1,4 +1,4 @@
-"""Each tier that this machine has is tried for real. The one without walls shows that the probe can fail."""
+"""Each sandbox that this machine has is tried for real. The one without walls shows that the probe can fail."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from typing import Any
 
 import pytest
 
-from autoqec.sandbox import tiers
+from autoqec.sandbox import kinds
 from autoqec.sandbox._launch import REFUSED
-from autoqec.sandbox.tiers import TIERS, Tier, TierReport, Unconfined, probe
+from autoqec.sandbox.kinds import SANDBOXES, Sandbox, SandboxReport, Unconfined, probe
 
-CONFINING = [tier for tier in TIERS if tier.confines]
+CONFINING = [sandbox for sandbox in SANDBOXES if sandbox.confines]
 
 
-def _run(tier: Tier, code: str, *, cwd: Path, **options: Any) -> subprocess.CompletedProcess[str]:
-    argv = tier.wrap([sys.executable, "-I", "-c", code], **options)
+def _run(sandbox: Sandbox, code: str, *, cwd: Path, **options: Any) -> subprocess.CompletedProcess[str]:
+    argv = sandbox.wrap([sys.executable, "-I", "-c", code], **options)
     return subprocess.run(argv, cwd=cwd, capture_output=True, text=True, check=False)
 
 
-@pytest.fixture(params=CONFINING, ids=lambda tier: tier.name)
-def tier(request: pytest.FixtureRequest) -> Tier:
-    chosen: Tier = request.param
+@pytest.fixture(params=CONFINING, ids=lambda sandbox: sandbox.name)
+def sandbox(request: pytest.FixtureRequest) -> Sandbox:
+    chosen: Sandbox = request.param
     report = probe(chosen)
     if not report.available:
-        pytest.skip(f"tier {chosen.name} is not available here: {report.reason}")
+        pytest.skip(f"sandbox {chosen.name} is not available here: {report.reason}")
     return chosen
 
 
@@ -39,7 +39,7 @@ def test_the_probe_sees_all_three_acts_when_nothing_forbids_them() -> None:
     assert report.let_through == ("writing outside", "reading a secret", "the network")
 
 
-def test_a_tier_that_confines_nothing_is_found_out() -> None:
+def test_a_sandbox_that_confines_nothing_is_found_out() -> None:
     class Boastful(Unconfined):
         name = "boastful"
         confines = True
@@ -49,7 +49,7 @@ def test_a_tier_that_confines_nothing_is_found_out() -> None:
     assert "writing outside" in report.reason
 
 
-def test_a_tier_that_cannot_run_says_why() -> None:
+def test_a_sandbox_that_cannot_run_says_why() -> None:
     class Impossible(Unconfined):
         confines = True
 
@@ -63,12 +63,12 @@ def test_a_tier_that_cannot_run_says_why() -> None:
 
 def test_an_absent_bubblewrap_comes_with_a_hint(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    report = probe(tiers.Bubblewrap())
+    report = probe(kinds.Bubblewrap())
     assert not report.available
     assert "install" in report.reason or "Linux only" in report.reason
 
 
-def test_readable_folders_can_be_read_and_not_written(tier: Tier, tmp_path: Path) -> None:
+def test_readable_folders_can_be_read_and_not_written(sandbox: Sandbox, tmp_path: Path) -> None:
     data, out = tmp_path / "data", tmp_path / "out"
     data.mkdir()
     out.mkdir()
@@ -83,36 +83,36 @@ except OSError:
     pass
 open({str(out / "answer")!r}, "w").write(text)
 """
-    done = _run(tier, code, cwd=out, readable=[data], writable=[out])
+    done = _run(sandbox, code, cwd=out, readable=[data], writable=[out])
     assert done.returncode == 0, done.stderr
     assert (out / "answer").read_text() == "0.01"
     assert (data / "priors").read_text() == "0.01"
 
 
-def test_a_writable_folder_inside_a_readable_one_is_writable(tier: Tier, tmp_path: Path) -> None:
+def test_a_writable_folder_inside_a_readable_one_is_writable(sandbox: Sandbox, tmp_path: Path) -> None:
     out = tmp_path / "round" / "out"
     out.mkdir(parents=True)
     code = f"open({str(out / 'ok')!r}, 'w').write('1')"
-    done = _run(tier, code, cwd=out, readable=[tmp_path], writable=[out])
+    done = _run(sandbox, code, cwd=out, readable=[tmp_path], writable=[out])
     assert done.returncode == 0, done.stderr
     assert (out / "ok").exists()
 
 
-def test_the_home_folder_and_the_clone_are_out_of_sight(tier: Tier, tmp_path: Path) -> None:
+def test_the_home_folder_and_the_clone_are_out_of_sight(sandbox: Sandbox, tmp_path: Path) -> None:
     """Unless the interpreter itself is installed there, in which case that much of it is visible."""
     repository = Path(__file__).parents[2]
     code = f"open({str(repository / 'pyproject.toml')!r}).read()"
-    done = _run(tier, code, cwd=tmp_path, writable=[tmp_path])
+    done = _run(sandbox, code, cwd=tmp_path, writable=[tmp_path])
     assert done.returncode != 0
     assert "Error" in done.stderr
 
 
-def test_exit_codes_and_output_pass_through(tier: Tier, tmp_path: Path) -> None:
-    done = _run(tier, "import sys; print('priors'); sys.exit(7)", cwd=tmp_path, writable=[tmp_path])
+def test_exit_codes_and_output_pass_through(sandbox: Sandbox, tmp_path: Path) -> None:
+    done = _run(sandbox, "import sys; print('priors'); sys.exit(7)", cwd=tmp_path, writable=[tmp_path])
     assert (done.returncode, done.stdout) == (7, "priors\n")
 
 
-def test_no_socket_of_any_family_can_be_made_but_pairs_can(tier: Tier, tmp_path: Path) -> None:
+def test_no_socket_of_any_family_can_be_made_but_pairs_can(sandbox: Sandbox, tmp_path: Path) -> None:
     code = """
 import socket
 a, b = socket.socketpair()
@@ -123,7 +123,7 @@ for family in (socket.AF_INET, socket.AF_INET6, socket.AF_UNIX):
     except PermissionError:
         pass
 """
-    done = _run(tier, code, cwd=tmp_path, writable=[tmp_path])
+    done = _run(sandbox, code, cwd=tmp_path, writable=[tmp_path])
     assert done.returncode == 0, done.stderr
     assert done.stdout == ""
 
@@ -135,48 +135,48 @@ found = libc.shmget({key}, 4096, {flags}), libc.msgget({key}, {flags}), libc.sem
 """
 
 
-def test_nothing_is_left_in_memory_for_a_later_process(tier: Tier, tmp_path: Path) -> None:
+def test_nothing_is_left_in_memory_for_a_later_process(sandbox: Sandbox, tmp_path: Path) -> None:
     """A model that could would know in the estimate what it said in the test."""
     key = secrets.randbelow(1 << 30) + 1
     leave, look = (_MEMORY.format(key=key, flags=flags) for flags in ("0o1600", "0"))
     try:
         for code in (leave, look):
-            done = _run(tier, f"{code}print(*found)", cwd=tmp_path, writable=[tmp_path])
+            done = _run(sandbox, f"{code}print(*found)", cwd=tmp_path, writable=[tmp_path])
         assert done.stdout == "-1 -1 -1\n", done.stderr
     finally:
         clear = "libc.shmctl(found[0], 0, None); libc.msgctl(found[1], 0, None); libc.semctl(found[2], 0, 0)"
         subprocess.run([sys.executable, "-c", look + clear], capture_output=True, check=False)
 
 
-@pytest.mark.parametrize("tier", TIERS, ids=lambda tier: tier.name)
-def test_resource_limits_hold_in_every_tier(tier: Tier, tmp_path: Path) -> None:
-    if not (report := probe(tier)).available:
-        pytest.skip(f"tier {tier.name} is not available here: {report.reason}")
+@pytest.mark.parametrize("sandbox", SANDBOXES, ids=lambda sandbox: sandbox.name)
+def test_resource_limits_hold_in_every_sandbox(sandbox: Sandbox, tmp_path: Path) -> None:
+    if not (report := probe(sandbox)).available:
+        pytest.skip(f"sandbox {sandbox.name} is not available here: {report.reason}")
     code = "open('big', 'wb').write(bytes(1 << 20))"
-    done = _run(tier, code, cwd=tmp_path, writable=[tmp_path], limits={"RLIMIT_FSIZE": 1 << 16})
+    done = _run(sandbox, code, cwd=tmp_path, writable=[tmp_path], limits={"RLIMIT_FSIZE": 1 << 16})
     assert done.returncode != 0
     assert (tmp_path / "big").stat().st_size <= 1 << 16
 
 
 def test_a_wall_that_cannot_stand_keeps_the_program_from_running(tmp_path: Path) -> None:
     code = f"open({str(tmp_path / 'ran')!r}, 'w')"
-    argv = tiers._launch(["rlimits"], [sys.executable, "-c", code], limits={"RLIMIT_NOFILE": -5})
+    argv = kinds._launch(["rlimits"], [sys.executable, "-c", code], limits={"RLIMIT_NOFILE": -5})
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     assert done.returncode == REFUSED
     assert done.stderr.startswith("rlimits: ")
     assert not (tmp_path / "ran").exists()
 
 
-def test_torch_computes_inside(tier: Tier, tmp_path: Path) -> None:
+def test_torch_computes_inside(sandbox: Sandbox, tmp_path: Path) -> None:
     pytest.importorskip("torch")
     code = "import torch; print(int((torch.ones(64, 64) @ torch.ones(64, 64)).sum()))"
-    argv = tier.wrap([sys.executable, "-I", "-c", code], writable=[tmp_path])
+    argv = sandbox.wrap([sys.executable, "-I", "-c", code], writable=[tmp_path])
     environment = {"HOME": str(tmp_path), "TMPDIR": str(tmp_path), "LANG": "C.UTF-8"}
     done = subprocess.run(argv, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, f"{64**3}\n"), done.stderr
 
 
-def test_a_hidden_package_cannot_be_imported_and_its_neighbours_can(tier: Tier, tmp_path: Path) -> None:
+def test_a_hidden_package_cannot_be_imported_and_its_neighbours_can(sandbox: Sandbox, tmp_path: Path) -> None:
     package = Path(str(importlib.util.find_spec("numpy").origin)).parent
     code = """
 try:
@@ -188,12 +188,12 @@ except (OSError, ImportError, AttributeError):
 import click
 print("click")
 """
-    done = _run(tier, code, cwd=tmp_path, writable=[tmp_path], hidden=[package])
+    done = _run(sandbox, code, cwd=tmp_path, writable=[tmp_path], hidden=[package])
     assert done.stdout == "refused\nclick\n", done.stderr
-    assert _run(tier, code, cwd=tmp_path, writable=[tmp_path]).stdout == "numpy\nclick\n"
+    assert _run(sandbox, code, cwd=tmp_path, writable=[tmp_path]).stdout == "numpy\nclick\n"
 
 
-def test_a_program_alone_starts_threads_and_no_processes(tier: Tier, tmp_path: Path) -> None:
+def test_a_program_alone_starts_threads_and_no_processes(sandbox: Sandbox, tmp_path: Path) -> None:
     code = """
 import os, subprocess, sys, threading
 thread = threading.Thread(target=lambda: print("thread", flush=True))
@@ -206,22 +206,24 @@ for act in (os.fork, lambda: subprocess.run([sys.executable, "-c", ""]), lambda:
     except OSError:
         pass
 """
-    done = _run(tier, code, cwd=tmp_path, writable=[tmp_path], alone=True)
+    done = _run(sandbox, code, cwd=tmp_path, writable=[tmp_path], alone=True)
     assert done.stdout == "thread\n", done.stderr
-    assert "process" in _run(tier, code, cwd=tmp_path, writable=[tmp_path]).stdout
+    assert "process" in _run(sandbox, code, cwd=tmp_path, writable=[tmp_path]).stdout
 
 
 def test_the_strongest_that_holds_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tiers, "probe", lambda tier: TierReport(tier.name, tier is not TIERS[0], ""))
-    assert tiers.strongest() is TIERS[1]
-    monkeypatch.setattr(tiers, "probe", lambda tier: TierReport(tier.name, False, ""))
-    assert not tiers.strongest().confines
+    monkeypatch.setattr(
+        kinds, "probe", lambda sandbox: SandboxReport(sandbox.name, sandbox is not SANDBOXES[0], "")
+    )
+    assert kinds.strongest() is SANDBOXES[1]
+    monkeypatch.setattr(kinds, "probe", lambda sandbox: SandboxReport(sandbox.name, False, ""))
+    assert not kinds.strongest().confines
 
 
-def test_a_program_dies_with_its_launcher(tier: Tier, tmp_path: Path) -> None:
+def test_a_program_dies_with_its_launcher(sandbox: Sandbox, tmp_path: Path) -> None:
     """Killing what `wrap` started must not leave the program running."""
     code = "import time; print('up', flush=True); time.sleep(600)"
-    argv = tier.wrap([sys.executable, "-I", "-c", code], writable=[tmp_path])
+    argv = sandbox.wrap([sys.executable, "-I", "-c", code], writable=[tmp_path])
     with subprocess.Popen(argv, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout
         assert process.stdout.readline() == "up\n"
@@ -230,18 +232,20 @@ def test_a_program_dies_with_its_launcher(tier: Tier, tmp_path: Path) -> None:
         assert process.stdout.read() == ""
 
 
-def test_a_device_can_be_used_if_it_is_given_and_only_then(tier: Tier, tmp_path: Path) -> None:
-    """One that no tier shows by itself."""
+def test_a_device_can_be_used_if_it_is_given_and_only_then(sandbox: Sandbox, tmp_path: Path) -> None:
+    """One that no sandbox shows by itself."""
     node = Path("/dev/loop-control") if Path("/dev/loop-control").exists() else Path("/dev/kmsg")
     if not os.access(node, os.R_OK):
         pytest.skip(f"{node} cannot be used on this machine at all")
     code = f"import os; os.close(os.open({str(node)!r}, os.O_RDONLY))"
-    assert _run(tier, code, cwd=tmp_path, writable=[tmp_path]).returncode != 0
-    given = _run(tier, code, cwd=tmp_path, writable=[tmp_path], devices=[node])
+    assert _run(sandbox, code, cwd=tmp_path, writable=[tmp_path]).returncode != 0
+    given = _run(sandbox, code, cwd=tmp_path, writable=[tmp_path], devices=[node])
     assert given.returncode == 0, given.stderr
 
 
-def test_a_file_is_shown_by_the_name_it_is_given_and_its_folder_is_not(tier: Tier, tmp_path: Path) -> None:
+def test_a_file_is_shown_by_the_name_it_is_given_and_its_folder_is_not(
+    sandbox: Sandbox, tmp_path: Path
+) -> None:
     home, out = tmp_path / "home", tmp_path / "out"
     home.mkdir()
     out.mkdir()
@@ -255,5 +259,5 @@ try:
 except OSError:
     print("no")
 """
-    done = _run(tier, code, cwd=out, readable=[home / "link.npz"], writable=[out])
+    done = _run(sandbox, code, cwd=out, readable=[home / "link.npz"], writable=[out])
     assert done.stdout == "H\nno\n", done.stderr

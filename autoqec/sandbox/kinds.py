@@ -1,7 +1,7 @@
 """The ways to confine a program on this machine, strongest first, and a probe that finds out which ones hold.
 
-A tier turns a command into one that runs confined: it reads the system, the interpreter and `readable`,
-writes `writable` alone, and reaches no network. Paths keep their names inside. What a tier claims is not
+A sandbox turns a command into one that runs confined: it reads the system, the interpreter and `readable`,
+writes `writable` alone, and reaches no network. Paths keep their names inside. What a sandbox claims is not
 believed: `probe` runs a program in it that tries the forbidden acts, and looks from outside whether one went
 through.
 """
@@ -45,7 +45,7 @@ DEFAULT_LIMITS: Mapping[str, int] = {"RLIMIT_CORE": 0, "RLIMIT_FSIZE": 1 << 30}
 PROBE_TIMEOUT_S = 30.0
 
 
-class Tier(ABC):
+class Sandbox(ABC):
     """One way to confine a program."""
 
     name: ClassVar[str]
@@ -54,7 +54,7 @@ class Tier(ABC):
 
     @abstractmethod
     def lacks(self) -> str | None:
-        """What is missing for this tier to be tried at all, with a hint; None when nothing is."""
+        """What is missing for this sandbox to be tried at all, with a hint; None when nothing is."""
 
     @abstractmethod
     def wrap(
@@ -86,7 +86,7 @@ def _interpreter() -> list[str]:
 
 
 def shows(path: Path) -> bool:
-    """Whether every tier shows this path, as a part of the system or of the interpreter."""
+    """Whether every sandbox shows this path, as a part of the system or of the interpreter."""
     return any(path.resolve().is_relative_to(folder) for folder in (*_SYSTEM, *_interpreter()))
 
 
@@ -131,7 +131,7 @@ def _launch(
     return [sys.executable, "-I", "-S", str(_LAUNCHER), json.dumps(spec), *argv]
 
 
-class Bubblewrap(Tier):
+class Bubblewrap(Sandbox):
     """The `bwrap` program builds the namespaces; resource limits and the system-call filter come on top."""
 
     name = "bubblewrap"
@@ -175,7 +175,7 @@ class Bubblewrap(Tier):
         return [*command, "--", *filtered]
 
 
-class Namespaces(Tier):
+class Namespaces(Sandbox):
     """User, mount, process and network namespaces, where the kernel lets any user make them."""
 
     name = "namespaces"
@@ -207,7 +207,7 @@ class Namespaces(Tier):
         )
 
 
-class Landlock(Tier):
+class Landlock(Sandbox):
     """Landlock for files, seccomp against sockets. Before Linux 6.12, signals still reach other processes.
 
     The driver of a graphics card wants a local socket, and those of others could be reached by one here: it is refused.
@@ -242,7 +242,7 @@ class Landlock(Tier):
         )
 
 
-class Unconfined(Tier):
+class Unconfined(Sandbox):
     """No walls, resource limits only. What ran in it is to be stamped "unsandboxed"."""
 
     name = "none"
@@ -265,7 +265,7 @@ class Unconfined(Tier):
         return _launch(["rlimits"], argv, limits=limits)
 
 
-TIERS: tuple[Tier, ...] = (Bubblewrap(), Namespaces(), Landlock(), Unconfined())
+SANDBOXES: tuple[Sandbox, ...] = (Bubblewrap(), Namespaces(), Landlock(), Unconfined())
 """Strongest first."""
 
 _ATTEMPTS = """
@@ -284,8 +284,8 @@ attempt(lambda: socket.create_connection(("127.0.0.1", int(port)), timeout=5))
 
 
 @dataclass(frozen=True)
-class TierReport:
-    """What the probe found. `available`: the tier ran a program and no forbidden act went through."""
+class SandboxReport:
+    """What the probe found. `available`: the sandbox ran a program and no forbidden act went through."""
 
     name: str
     available: bool
@@ -293,10 +293,10 @@ class TierReport:
     let_through: tuple[str, ...] = ()
 
 
-def probe(tier: Tier) -> TierReport:
-    """Try to write outside the allowed folder, read a planted secret and reach the network from `tier`."""
-    if lacking := tier.lacks():
-        return TierReport(tier.name, False, lacking)
+def probe(sandbox: Sandbox) -> SandboxReport:
+    """Try to write outside the allowed folder, read a planted secret and reach the network from `sandbox`."""
+    if lacking := sandbox.lacks():
+        return SandboxReport(sandbox.name, False, lacking)
     with scratch_folder("probe") as folder, socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen()
@@ -316,7 +316,7 @@ def probe(tier: Tier) -> TierReport:
         argv = [sys.executable, "-I", "-S", "-c", _ATTEMPTS, *map(str, arguments)]
         try:
             done = subprocess.run(
-                tier.wrap(argv, writable=[allowed]),
+                sandbox.wrap(argv, writable=[allowed]),
                 cwd=allowed,
                 env={"LANG": "C.UTF-8"},
                 stdin=subprocess.DEVNULL,
@@ -326,17 +326,17 @@ def probe(tier: Tier) -> TierReport:
                 check=False,
             )
         except (OSError, subprocess.TimeoutExpired) as error:
-            return TierReport(tier.name, False, str(error))
+            return SandboxReport(sandbox.name, False, str(error))
         written = allowed / "written"
         if done.returncode != 0 or not written.exists() or written.read_text() != token:
             lines = (done.stderr.strip() or done.stdout.strip()).splitlines()
-            return TierReport(tier.name, False, lines[-1] if lines else f"exit code {done.returncode}")
+            return SandboxReport(sandbox.name, False, lines[-1] if lines else f"exit code {done.returncode}")
         through = _went_through(outside / "written", secret in done.stdout, listener)
-    if not tier.confines:
-        return TierReport(tier.name, True, "resource limits only", through)
+    if not sandbox.confines:
+        return SandboxReport(sandbox.name, True, "resource limits only", through)
     if through:
-        return TierReport(tier.name, False, f"does not prevent {', '.join(through)}", through)
-    return TierReport(tier.name, True, "refused writing outside, reading a secret and the network")
+        return SandboxReport(sandbox.name, False, f"does not prevent {', '.join(through)}", through)
+    return SandboxReport(sandbox.name, True, "refused writing outside, reading a secret and the network")
 
 
 def _went_through(outside: Path, secret_read: bool, listener: socket.socket) -> tuple[str, ...]:
@@ -349,6 +349,6 @@ def _went_through(outside: Path, secret_read: bool, listener: socket.socket) -> 
     return tuple(name for name, happened in acts.items() if happened)
 
 
-def strongest() -> Tier:
+def strongest() -> Sandbox:
     """The strongest sandbox that works on this machine right now; `Unconfined` where none does."""
-    return next(tier for tier in TIERS if not tier.confines or probe(tier).available)
+    return next(sandbox for sandbox in SANDBOXES if not sandbox.confines or probe(sandbox).available)
