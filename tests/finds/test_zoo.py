@@ -19,6 +19,7 @@ from written_reports import leave_report
 
 import autoqec
 from autoqec.decoders import checkpoint
+from autoqec.envs.load import load_env
 from autoqec.errors import InputError
 from autoqec.eval.schema import VerifyReport
 from autoqec.finds.zoo import split_list, zoo_entry, zoo_names
@@ -333,9 +334,8 @@ def test_the_colon_of_a_name_separates_nothing(text: str, parts: list[str]) -> N
 @pytest.mark.parametrize("name", zoo_names())
 def test_an_entry_holds_on_fresh_shots(name: str, tmp_path: Path) -> None:
     before = contents(zoo_folder())
-    shots = (
-        "500" if load_env(zoo_entry(name).env).spec.classical_backend == "osd" else "2000"
-    )  # weights that are destroyed take long there
+    is_osd = load_env(zoo_entry(name).env).spec.classical_backend == "osd"
+    shots = "500" if is_osd else "2000"  # destroyed weights explain no shot, and legs then take long
     few = ("--shots", shots, "--cap", shots, "--baseline-seconds", "2")
     done = command("verify", f"zoo:{name}", *few, "--json", AUTOQEC_HOME=str(tmp_path / "home"))
     assert done.exit_code in (0, 3), done.output
