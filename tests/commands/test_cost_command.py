@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 import yaml
 from click.testing import CliRunner
 
@@ -20,6 +21,7 @@ ENV = {
 }
 
 
+@pytest.mark.slow
 def test_the_cost_is_that_at_the_reference_p(tmp_path: Path) -> None:
     """Turbo propagation stops once it explains a shot, which takes longer where there are more faults."""
     found = {}
