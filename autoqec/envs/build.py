@@ -8,7 +8,7 @@ import stim
 from autoqec.envs import dem, detectors
 from autoqec.envs.files import first_line
 from autoqec.envs.problem import DecodingProblem
-from autoqec.envs.stim_text import STIM_ERRORS
+from autoqec.envs.stim_text import STIM_ERRORS, text_of
 from autoqec.errors import InputError
 
 
@@ -46,7 +46,7 @@ def _assemble(
         priors=faults.priors,
         detector_coords=detectors.detector_coords(model),
         detector_basis=basis,
-        dem=str(model),
+        dem=text_of(model),
         graph=graph,
     )
 

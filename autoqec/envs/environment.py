@@ -27,6 +27,7 @@ from autoqec.envs.sampling import CircuitSampler, DemSampler, Sampler, Shots
 from autoqec.envs.schema import EnvSpec, LeakageSpec
 from autoqec.envs.sources import CircuitSource, ErrorModelSource, open_source
 from autoqec.envs.sources.referenced import referenced
+from autoqec.envs.stim_text import text_of
 from autoqec.errors import InputError
 from autoqec.io.hashing import sha256_json
 
@@ -131,7 +132,7 @@ class Environment:
 
     def stream(self, p: float) -> str:
         """Names what is sampled at p, for seed derivation: a hash of the circuit (or model) and its process."""
-        content: dict[str, Any] = {"model": str(self._model(p, physical=True))}
+        content: dict[str, Any] = {"model": text_of(self._model(p, physical=True))}
         if self.spec.noise.type == "leakage":
             content["leakage"] = {**self._leakage.model_dump(), "sampler": SAMPLER_VERSION}
         return sha256_json(content)
@@ -244,7 +245,7 @@ class Environment:
                 "stim": stim.__version__,
                 "backend": self.spec.classical_backend,
                 "context": self._context is not None,
-                "model": str(self._model(p, physical=False)),
+                "model": text_of(self._model(p, physical=False)),
             }
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,6 +19,8 @@ MAX_INSTRUCTIONS = 20_000_000
 
 STIM_ERRORS = (ValueError, IndexError, OverflowError, RuntimeError, MemoryError)
 """What Stim raises on text that is not its own: each kind of C++ exception comes out as another one of these."""
+
+_ARGUMENTS = re.compile(r"^(\s*\w+(?:\[[^\]]*\])?)\(([^)]*)\)", re.MULTILINE)
 
 
 class _Size(NamedTuple):
@@ -69,6 +72,19 @@ def read_model(path: Path, *, where: str, hint: str) -> stim.DetectorErrorModel:
         raise InputError(
             f"{path} is not a detector error model: {first_line(error)}", where=where, hint=hint
         ) from None
+
+
+def text_of(model: stim.Circuit | stim.DetectorErrorModel) -> str:
+    """The same text on every machine. Stim prints the numbers of an error model with as many digits as a `long double` has, which is 19 on
+    x86_64 and 34 on aarch64; of the same number, 19 are printed here."""
+    if isinstance(model, stim.Circuit):
+        return str(model)
+    return _ARGUMENTS.sub(_with_19_digits, str(model))
+
+
+def _with_19_digits(instruction: re.Match[str]) -> str:
+    numbers = (format(float(number), ".19g") for number in instruction[2].split(","))
+    return f"{instruction[1]}({', '.join(numbers)})"
 
 
 def _is_circuit(text: str) -> bool:

@@ -27,7 +27,7 @@ _BY_FIELD: dict[str, FailureKind] = {
 # torch raises plain RuntimeErrors for these: MPS and the CPU allocator have no type of their own, nor has a driver that is
 # missing or too old when CUDA starts.
 _BY_TEXT: tuple[tuple[re.Pattern[str], FailureKind], ...] = (
-    (re.compile("out of memory|can't allocate memory", re.IGNORECASE), "out_of_memory"),
+    (re.compile("out of memory|can't allocate memory|not enough memory", re.IGNORECASE), "out_of_memory"),
     (re.compile("CUDA (driver|error)|no kernel image|NVIDIA driver"), "gpu_error"),
 )
 

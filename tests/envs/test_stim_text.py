@@ -7,8 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
+import stim
 
-from autoqec.envs.stim_text import read_circuit, read_model
+from autoqec.envs.load import load_env
+from autoqec.envs.stim_text import read_circuit, read_model, text_of
 from autoqec.errors import InputError
 
 FOR_EVER_S = 300.0
@@ -66,3 +68,31 @@ def test_repeats_and_shifts_of_an_honest_model_are_unrolled(tmp_path: Path) -> N
     (tmp_path / "m.dem").write_text("repeat 3 {\nerror(0.1) D0 D1 L0\nshift_detectors 1\n}\nerror(0.2) D0")
     model = read_model(tmp_path / "m.dem", where="noise.dem", hint="give a model")
     assert (model.num_errors, model.num_detectors) == (4, 4)
+
+
+def test_a_model_reads_the_same_on_every_machine() -> None:
+    model = stim.DetectorErrorModel("""
+        error[a(1, 2.50)](0.123456789012345678) D0 ^ D1 L0
+        repeat 3 {
+            error(0.01) D0
+            shift_detectors(0, -0.5) 1
+        }
+        detector(1e-12) D2
+        detector D3
+    """)
+    lines = [line.strip() for line in text_of(model).splitlines()]
+    assert lines == [
+        "error[a(1, 2.50)](0.1234567890123456774) D0 ^ D1 L0",
+        "repeat 3 {",
+        "error(0.01000000000000000021) D0",
+        "shift_detectors(0, -0.5) 1",
+        "}",
+        "detector(9.999999999999999799e-13) D2",
+        "detector D3",
+    ]
+    assert stim.DetectorErrorModel(text_of(model)) == model
+
+
+def test_the_builtin_error_model_has_the_hash_that_it_has_elsewhere() -> None:
+    hashed = "6da12b367d0fe567987814892e9598e375dc009ed85af3a07f31ba0ae321c889"
+    assert load_env("steane_custom_dem").content_hash == hashed

@@ -18,24 +18,41 @@ from autoqec.decoders.modules.graph_view import GraphView
 _BLOCK = 32
 
 
-class _Tables(NamedTuple):
+class _Graph(NamedTuple):
     node_ptr: Tensor
     entering: Tensor
     source: Tensor
     target: Tensor
     output_of: Tensor
+    nodes: int
+    outputs: int
+    edges: int
+
+
+class _Inputs(NamedTuple):
+    ends: Tensor
+    edge_values: Tensor
+    weight: Tensor
+    static: Tensor
+
+
+class _Gradients(NamedTuple):
+    edge_values: Tensor
+    weight: Tensor
+    static: Tensor
 
 
 @one_at_a_time
-def _tables(view: GraphView) -> _Tables:
+def _graph(view: GraphView) -> _Graph:
     """Made once for each device that the view is on."""
-    made: dict[torch.device, _Tables] = view.__dict__.setdefault("_device_tables", {})
+    made: dict[torch.device, _Graph] = view.__dict__.setdefault("_device_graphs", {})
     device = view.source.device
     if device not in made:
         counts = torch.bincount(view.target, minlength=view.n_nodes)
         starts = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
         tables = starts, view.target.argsort(stable=True), view.source, view.target, view.output_of
-        made[device] = _Tables(*(table.to(torch.int32).contiguous() for table in tables))
+        sizes = view.n_nodes, view.n_outputs, view.n_edges
+        made[device] = _Graph(*(table.to(torch.int32).contiguous() for table in tables), *sizes)
     return made[device]
 
 
@@ -63,10 +80,10 @@ class _Messages(torch.autograd.Function):
     @one_at_a_time
     def forward(ctx: Any, *args: Any) -> Tensor:
         ends, values, weight, static, view, rule, width = args
-        ends, values = ends.contiguous(), values.float().contiguous()
-        weight, static = weight.float().contiguous(), static.float().contiguous()
-        ctx.save_for_backward(ends, values, weight, static)
-        ctx.view, ctx.tables = view, _tables(view)
+        given = (values, weight, static)
+        inputs = _Inputs(ends.contiguous(), *(tensor.float().contiguous() for tensor in given))
+        ctx.save_for_backward(*inputs)
+        ctx.view = view
         ctx.options = {
             "WIDTH": width,
             "PADDED": max(16, 1 << (width - 1).bit_length()),
@@ -75,41 +92,37 @@ class _Messages(torch.autograd.Function):
             "CARRIES": rule == "residual_mlp",
             "BLOCK": _BLOCK,
         }
-        total: Tensor = ends.new_empty(len(ends), view.n_nodes, width, dtype=torch.float32)
-        node_ptr, entering, source, _, output_of = ctx.tables
-        if len(ends):
-            kernels.messages_forward[(view.n_nodes, _blocks(ends))](
-                ends, values, weight, static, node_ptr, entering, source, output_of, total, len(ends), view.n_nodes,
-                view.n_outputs, view.n_edges, **ctx.options,
-            )  # fmt: skip
+        batch = len(ends)
+        total: Tensor = ends.new_empty(batch, view.n_nodes, width, dtype=torch.float32)
+        if batch:
+            grid = view.n_nodes, _blocks(batch)
+            kernels.messages_forward[grid](inputs, _graph(view), total, batch, **ctx.options)
         return total
 
     @staticmethod
     @once_differentiable
     @one_at_a_time
     def backward(ctx: Any, *upstream: Tensor) -> tuple[Any, ...]:
-        ends, values, weight, static = ctx.saved_tensors
-        view, tables = ctx.view, ctx.tables
+        inputs = _Inputs(*ctx.saved_tensors)
+        ends, values, weight, static = inputs
+        view = ctx.view
         above = upstream[0].float().contiguous()
-        batch, blocks = len(ends), _blocks(ends)
+        batch, blocks = len(ends), _blocks(len(ends))
         by_ends = torch.zeros_like(ends)
-        by_values = values.new_zeros(batch, view.n_edges, values.shape[2])
-        by_static = values.new_zeros(blocks, *static.shape)
-        by_weight = values.new_zeros(blocks, view.n_edges, *weight.shape)
-        sizes = batch, view.n_nodes, view.n_outputs, view.n_edges
+        by = _Gradients(
+            edge_values=values.new_zeros(batch, view.n_edges, values.shape[2]),
+            weight=values.new_zeros(blocks, view.n_edges, *weight.shape),
+            static=values.new_zeros(blocks, *static.shape),
+        )
         if batch:
+            graph = _graph(view)
             kernels.nodes_backward[(view.n_nodes, blocks)](
-                ends, values, weight, static, tables.node_ptr, tables.entering, tables.source, tables.output_of, above,
-                by_ends, *sizes, **ctx.options,
-            )  # fmt: skip
-            kernels.edges_backward[(view.n_edges, blocks)](
-                ends, values, weight, static, tables.source, tables.target, tables.output_of, above, by_values, by_weight,
-                by_static, *sizes, **ctx.options,
-            )  # fmt: skip
-        if not view.on_matching_graph:
-            by_values = view.by_output.sum(by_values)
-        return by_ends, by_values, by_weight.sum((0, 1)), by_static.sum(0), None, None, None
+                inputs, graph, above, by_ends, batch, **ctx.options
+            )
+            kernels.edges_backward[(view.n_edges, blocks)](inputs, graph, above, by, batch, **ctx.options)
+        by_values = by.edge_values if view.on_matching_graph else view.by_output.sum(by.edge_values)
+        return by_ends, by_values, by.weight.sum((0, 1)), by.static.sum(0), None, None, None
 
 
-def _blocks(ends: Tensor) -> int:
-    return -(-len(ends) // _BLOCK)
+def _blocks(batch: int) -> int:
+    return -(-batch // _BLOCK)

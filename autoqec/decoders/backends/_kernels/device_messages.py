@@ -5,6 +5,9 @@ one node, or one edge; sums are gathered, never scattered, so that every run giv
 
 ends: [shot, node, columns], columns being src, dst (each twice as wide if gated: content, gate), and carry for residual messages.
 values: [shot, output, K]. weight: [size, K], static: [edge, size], with size the width, or twice that if gated.
+
+Kernels take these in named tuples, which the caller makes: inputs, with all four; graph, with node_ptr, entering (directed edges by the
+node they enter, from node_ptr on), source, target and output_of (of directed edges), and the numbers of nodes, outputs and edges.
 """
 
 from __future__ import annotations
@@ -14,21 +17,23 @@ import triton.language as tl
 
 
 @triton.jit
-def _end(ends, node, offset, nodes, columns, shots, cols, here):  # type: ignore[no-untyped-def]
-    at = (shots * nodes + node)[:, None] * columns + offset + cols[None, :]
+def _end(ends, graph, node, offset, columns, shots, cols, here):  # type: ignore[no-untyped-def]
+    at = (shots * graph.nodes + node)[:, None] * columns + offset + cols[None, :]
     return tl.load(ends + at, mask=here, other=0.0).to(tl.float32)
 
 
 @triton.jit
 def _shared(  # type: ignore[no-untyped-def]
-    static, weight, values, edge, output, part, size, outputs, shots, inside, cols, used, K: tl.constexpr
+    inputs, graph, edge, output, part, size, shots, inside, cols, used, K: tl.constexpr
 ):
     """What both directions of an edge have in common: [shot, column]."""
-    t = tl.load(static + edge * size + part + cols, mask=used, other=0.0)[None, :]
+    t = tl.load(inputs.static + edge * size + part + cols, mask=used, other=0.0)[None, :]
     t += tl.zeros_like(shots).to(tl.float32)[:, None]
     for k in tl.static_range(K):
-        value = tl.load(values + (shots * outputs + output) * K + k, mask=inside, other=0.0).to(tl.float32)
-        t += value[:, None] * tl.load(weight + (part + cols) * K + k, mask=used, other=0.0)[None, :]
+        value = tl.load(
+            inputs.edge_values + (shots * graph.outputs + output) * K + k, mask=inside, other=0.0
+        ).to(tl.float32)
+        t += value[:, None] * tl.load(inputs.weight + (part + cols) * K + k, mask=used, other=0.0)[None, :]
     return t
 
 
@@ -47,11 +52,11 @@ def _slopes(z, gate, GATED: tl.constexpr):  # type: ignore[no-untyped-def]
 
 @triton.jit(do_not_specialize=["batch"])
 def messages_forward(  # type: ignore[no-untyped-def]
-    ends, values, weight, static, node_ptr, entering, source, output_of, total, batch, nodes, outputs, edges,
+    inputs, graph, total, batch,
     WIDTH: tl.constexpr, PADDED: tl.constexpr, K: tl.constexpr, GATED: tl.constexpr, CARRIES: tl.constexpr,
     BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """total [shot, node, width]. entering: directed edges by the node they enter, from node_ptr on; source: [directed edge]."""
+    """total [shot, node, width]."""
     node = tl.program_id(0)
     shots = (tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)).to(tl.int64)
     inside = shots < batch
@@ -60,32 +65,31 @@ def messages_forward(  # type: ignore[no-untyped-def]
     here = inside[:, None] & used[None, :]
     SIZE: tl.constexpr = 2 * WIDTH if GATED else WIDTH
     COLUMNS: tl.constexpr = 2 * SIZE + (WIDTH if CARRIES else 0)
-    to_here = _end(ends, node, SIZE, nodes, COLUMNS, shots, cols, here)
+    to_here = _end(inputs.ends, graph, node, SIZE, COLUMNS, shots, cols, here)
     gate_here = to_here
     if GATED:
-        gate_here = _end(ends, node, SIZE + WIDTH, nodes, COLUMNS, shots, cols, here)
+        gate_here = _end(inputs.ends, graph, node, SIZE + WIDTH, COLUMNS, shots, cols, here)
     summed = tl.zeros([BLOCK, PADDED], tl.float32)
-    for i in range(tl.load(node_ptr + node), tl.load(node_ptr + node + 1)):
-        directed = tl.load(entering + i)
-        edge, output, other = directed % edges, tl.load(output_of + directed), tl.load(source + directed)
-        z = _end(ends, other, 0, nodes, COLUMNS, shots, cols, here) + to_here
-        z += _shared(static, weight, values, edge, output, 0, SIZE, outputs, shots, inside, cols, used, K)
+    for i in range(tl.load(graph.node_ptr + node), tl.load(graph.node_ptr + node + 1)):
+        directed = tl.load(graph.entering + i)
+        edge, other = directed % graph.edges, tl.load(graph.source + directed)
+        output = tl.load(graph.output_of + directed)
+        z = _end(inputs.ends, graph, other, 0, COLUMNS, shots, cols, here) + to_here
+        z += _shared(inputs, graph, edge, output, 0, SIZE, shots, inside, cols, used, K)
         m = z * tl.sigmoid(z)
         if GATED:
-            gate = _end(ends, other, WIDTH, nodes, COLUMNS, shots, cols, here) + gate_here
-            gate += _shared(
-                static, weight, values, edge, output, WIDTH, SIZE, outputs, shots, inside, cols, used, K
-            )
+            gate = _end(inputs.ends, graph, other, WIDTH, COLUMNS, shots, cols, here) + gate_here
+            gate += _shared(inputs, graph, edge, output, WIDTH, SIZE, shots, inside, cols, used, K)
             m *= tl.sigmoid(gate)
         if CARRIES:
-            m += _end(ends, other, 2 * SIZE, nodes, COLUMNS, shots, cols, here)
+            m += _end(inputs.ends, graph, other, 2 * SIZE, COLUMNS, shots, cols, here)
         summed += m
-    tl.store(total + (shots * nodes + node)[:, None] * WIDTH + cols[None, :], summed, mask=here)
+    tl.store(total + (shots * graph.nodes + node)[:, None] * WIDTH + cols[None, :], summed, mask=here)
 
 
 @triton.jit(do_not_specialize=["batch"])
 def nodes_backward(  # type: ignore[no-untyped-def]
-    ends, values, weight, static, node_ptr, entering, source, output_of, above, by_ends, batch, nodes, outputs, edges,
+    inputs, graph, above, by_ends, batch,
     WIDTH: tl.constexpr, PADDED: tl.constexpr, K: tl.constexpr, GATED: tl.constexpr, CARRIES: tl.constexpr,
     BLOCK: tl.constexpr,
 ):  # fmt: skip
@@ -99,31 +103,32 @@ def nodes_backward(  # type: ignore[no-untyped-def]
     SIZE: tl.constexpr = 2 * WIDTH if GATED else WIDTH
     COLUMNS: tl.constexpr = 2 * SIZE + (WIDTH if CARRIES else 0)
     from_here, to_here = (
-        _end(ends, node, 0, nodes, COLUMNS, shots, cols, here),
-        _end(ends, node, SIZE, nodes, COLUMNS, shots, cols, here),
+        _end(inputs.ends, graph, node, 0, COLUMNS, shots, cols, here),
+        _end(inputs.ends, graph, node, SIZE, COLUMNS, shots, cols, here),
     )
     gate_from, gate_to = from_here, to_here
     if GATED:
-        gate_from = _end(ends, node, WIDTH, nodes, COLUMNS, shots, cols, here)
-        gate_to = _end(ends, node, SIZE + WIDTH, nodes, COLUMNS, shots, cols, here)
-    above_here = _end(above, node, 0, nodes, WIDTH, shots, cols, here)
+        gate_from = _end(inputs.ends, graph, node, WIDTH, COLUMNS, shots, cols, here)
+        gate_to = _end(inputs.ends, graph, node, SIZE + WIDTH, COLUMNS, shots, cols, here)
+    above_here = _end(above, graph, node, 0, WIDTH, shots, cols, here)
     by_src, by_dst = tl.zeros([BLOCK, PADDED], tl.float32), tl.zeros([BLOCK, PADDED], tl.float32)
     by_src_gate, by_dst_gate = tl.zeros([BLOCK, PADDED], tl.float32), tl.zeros([BLOCK, PADDED], tl.float32)
     by_carry = tl.zeros([BLOCK, PADDED], tl.float32)
-    for i in range(tl.load(node_ptr + node), tl.load(node_ptr + node + 1)):
-        directed = tl.load(entering + i)
-        edge, output, other = directed % edges, tl.load(output_of + directed), tl.load(source + directed)
-        t = _shared(static, weight, values, edge, output, 0, SIZE, outputs, shots, inside, cols, used, K)
-        z_in = _end(ends, other, 0, nodes, COLUMNS, shots, cols, here) + to_here + t
-        z_out = from_here + _end(ends, other, SIZE, nodes, COLUMNS, shots, cols, here) + t
+    for i in range(tl.load(graph.node_ptr + node), tl.load(graph.node_ptr + node + 1)):
+        directed = tl.load(graph.entering + i)
+        edge, other = directed % graph.edges, tl.load(graph.source + directed)
+        output = tl.load(graph.output_of + directed)
+        t = _shared(inputs, graph, edge, output, 0, SIZE, shots, inside, cols, used, K)
+        z_in = _end(inputs.ends, graph, other, 0, COLUMNS, shots, cols, here) + to_here + t
+        z_out = from_here + _end(inputs.ends, graph, other, SIZE, COLUMNS, shots, cols, here) + t
         gate_in, gate_out = z_in, z_out
         if GATED:
-            t = _shared(
-                static, weight, values, edge, output, WIDTH, SIZE, outputs, shots, inside, cols, used, K
+            t = _shared(inputs, graph, edge, output, WIDTH, SIZE, shots, inside, cols, used, K)
+            gate_in = _end(inputs.ends, graph, other, WIDTH, COLUMNS, shots, cols, here) + gate_to + t
+            gate_out = (
+                gate_from + _end(inputs.ends, graph, other, SIZE + WIDTH, COLUMNS, shots, cols, here) + t
             )
-            gate_in = _end(ends, other, WIDTH, nodes, COLUMNS, shots, cols, here) + gate_to + t
-            gate_out = gate_from + _end(ends, other, SIZE + WIDTH, nodes, COLUMNS, shots, cols, here) + t
-        above_other = _end(above, other, 0, nodes, WIDTH, shots, cols, here)
+        above_other = _end(above, graph, other, 0, WIDTH, shots, cols, here)
         slope_in, gate_slope_in = _slopes(z_in, gate_in, GATED)
         slope_out, gate_slope_out = _slopes(z_out, gate_out, GATED)
         by_dst += above_here * slope_in
@@ -133,7 +138,7 @@ def nodes_backward(  # type: ignore[no-untyped-def]
             by_src_gate += above_other * gate_slope_out
         if CARRIES:
             by_carry += above_other
-    at = by_ends + (shots * nodes + node)[:, None] * COLUMNS + cols[None, :]
+    at = by_ends + (shots * graph.nodes + node)[:, None] * COLUMNS + cols[None, :]
     tl.store(at, by_src, mask=here)
     tl.store(at + SIZE, by_dst, mask=here)
     if GATED:
@@ -145,25 +150,25 @@ def nodes_backward(  # type: ignore[no-untyped-def]
 
 @triton.jit
 def _edge_gradient(  # type: ignore[no-untyped-def]
-    by_t, weight, values, edge, output, part, size, outputs, edges, block, shots, inside, cols, used, by_static, by_weight,
-    K: tl.constexpr,
+    by_t, inputs, graph, gradients, edge, output, part, size, block, shots, inside, cols, used, K: tl.constexpr
 ):  # fmt: skip
     """Sums of by_t [shot, column] over the block's shots, by the static term and by the weights of the values."""
-    at = (block * edges + edge) * size + part + cols
-    tl.store(by_static + at, tl.sum(by_t, axis=0), mask=used)
+    at = (block * graph.edges + edge) * size + part + cols
+    tl.store(gradients.static + at, tl.sum(by_t, axis=0), mask=used)
     for k in tl.static_range(K):
-        value = tl.load(values + (shots * outputs + output) * K + k, mask=inside, other=0.0).to(tl.float32)
-        tl.store(by_weight + at * K + k, tl.sum(by_t * value[:, None], axis=0), mask=used)
+        value = tl.load(
+            inputs.edge_values + (shots * graph.outputs + output) * K + k, mask=inside, other=0.0
+        ).to(tl.float32)
+        tl.store(gradients.weight + at * K + k, tl.sum(by_t * value[:, None], axis=0), mask=used)
 
 
 @triton.jit(do_not_specialize=["batch"])
 def edges_backward(  # type: ignore[no-untyped-def]
-    ends, values, weight, static, source, target, output_of, above, by_values, by_weight, by_static, batch, nodes,
-    outputs, edges,
+    inputs, graph, above, gradients, batch,
     WIDTH: tl.constexpr, PADDED: tl.constexpr, K: tl.constexpr, GATED: tl.constexpr, CARRIES: tl.constexpr,
     BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """by_values [shot, edge, K]; by_static [block, edge, size] and by_weight [block, edge, size, K], sums over the block's shots."""
+    """gradients: edge_values [shot, edge, K]; static [block, edge, size] and weight [block, edge, size, K], sums over the block's shots."""
     edge = tl.program_id(0)
     block = tl.program_id(1)
     shots = (block * BLOCK + tl.arange(0, BLOCK)).to(tl.int64)
@@ -173,43 +178,39 @@ def edges_backward(  # type: ignore[no-untyped-def]
     here = inside[:, None] & used[None, :]
     SIZE: tl.constexpr = 2 * WIDTH if GATED else WIDTH
     COLUMNS: tl.constexpr = 2 * SIZE + (WIDTH if CARRIES else 0)
-    u, v, output = tl.load(source + edge), tl.load(target + edge), tl.load(output_of + edge)
-    t = _shared(static, weight, values, edge, output, 0, SIZE, outputs, shots, inside, cols, used, K)
+    u, v, output = tl.load(graph.source + edge), tl.load(graph.target + edge), tl.load(graph.output_of + edge)
+    t = _shared(inputs, graph, edge, output, 0, SIZE, shots, inside, cols, used, K)
     z_u = (
-        _end(ends, u, 0, nodes, COLUMNS, shots, cols, here)
-        + _end(ends, v, SIZE, nodes, COLUMNS, shots, cols, here)
+        _end(inputs.ends, graph, u, 0, COLUMNS, shots, cols, here)
+        + _end(inputs.ends, graph, v, SIZE, COLUMNS, shots, cols, here)
         + t
     )
     z_v = (
-        _end(ends, v, 0, nodes, COLUMNS, shots, cols, here)
-        + _end(ends, u, SIZE, nodes, COLUMNS, shots, cols, here)
+        _end(inputs.ends, graph, v, 0, COLUMNS, shots, cols, here)
+        + _end(inputs.ends, graph, u, SIZE, COLUMNS, shots, cols, here)
         + t
     )
     gate_u, gate_v = z_u, z_v
     if GATED:
-        t = _shared(static, weight, values, edge, output, WIDTH, SIZE, outputs, shots, inside, cols, used, K)
-        gate_u = _end(ends, u, WIDTH, nodes, COLUMNS, shots, cols, here) + t
-        gate_u += _end(ends, v, SIZE + WIDTH, nodes, COLUMNS, shots, cols, here)
-        gate_v = _end(ends, v, WIDTH, nodes, COLUMNS, shots, cols, here) + t
-        gate_v += _end(ends, u, SIZE + WIDTH, nodes, COLUMNS, shots, cols, here)
+        t = _shared(inputs, graph, edge, output, WIDTH, SIZE, shots, inside, cols, used, K)
+        gate_u = _end(inputs.ends, graph, u, WIDTH, COLUMNS, shots, cols, here) + t
+        gate_u += _end(inputs.ends, graph, v, SIZE + WIDTH, COLUMNS, shots, cols, here)
+        gate_v = _end(inputs.ends, graph, v, WIDTH, COLUMNS, shots, cols, here) + t
+        gate_v += _end(inputs.ends, graph, u, SIZE + WIDTH, COLUMNS, shots, cols, here)
     slope_u, gate_slope_u = _slopes(z_u, gate_u, GATED)
     slope_v, gate_slope_v = _slopes(z_v, gate_v, GATED)
-    above_u = _end(above, u, 0, nodes, WIDTH, shots, cols, here)
-    above_v = _end(above, v, 0, nodes, WIDTH, shots, cols, here)
+    above_u = _end(above, graph, u, 0, WIDTH, shots, cols, here)
+    above_v = _end(above, graph, v, 0, WIDTH, shots, cols, here)
     by_t = above_v * slope_u + above_u * slope_v
     by_gate = above_v * gate_slope_u + above_u * gate_slope_v
-    _edge_gradient(
-        by_t, weight, values, edge, output, 0, SIZE, outputs, edges, block, shots, inside, cols, used, by_static,
-        by_weight, K
-    )  # fmt: skip
+    _edge_gradient(by_t, inputs, graph, gradients, edge, output, 0, SIZE, block, shots, inside, cols, used, K)
     if GATED:
         _edge_gradient(
-            by_gate, weight, values, edge, output, WIDTH, SIZE, outputs, edges, block, shots, inside, cols, used,
-            by_static, by_weight, K
-        )  # fmt: skip
+            by_gate, inputs, graph, gradients, edge, output, WIDTH, SIZE, block, shots, inside, cols, used, K
+        )
     for k in tl.static_range(K):
-        by_value = tl.sum(by_t * tl.load(weight + cols * K + k, mask=used, other=0.0)[None, :], axis=1)
+        by_value = tl.sum(by_t * tl.load(inputs.weight + cols * K + k, mask=used, other=0.0)[None, :], axis=1)
         if GATED:
-            gate_weight = tl.load(weight + (WIDTH + cols) * K + k, mask=used, other=0.0)[None, :]
+            gate_weight = tl.load(inputs.weight + (WIDTH + cols) * K + k, mask=used, other=0.0)[None, :]
             by_value += tl.sum(by_gate * gate_weight, axis=1)
-        tl.store(by_values + (shots * edges + edge) * K + k, by_value, mask=inside)
+        tl.store(gradients.edge_values + (shots * graph.edges + edge) * K + k, by_value, mask=inside)
