@@ -50,10 +50,21 @@ def _graph(view: GraphView) -> _Graph:
     if device not in made:
         counts = torch.bincount(view.target, minlength=view.n_nodes)
         starts = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
-        tables = starts, view.target.argsort(stable=True), view.source, view.target, view.output_of
-        sizes = view.n_nodes, view.n_outputs, view.n_edges
-        made[device] = _Graph(*(table.to(torch.int32).contiguous() for table in tables), *sizes)
+        made[device] = _Graph(
+            _table(starts),
+            _table(view.target.argsort(stable=True)),
+            _table(view.source),
+            _table(view.target),
+            _table(view.output_of),
+            nodes=view.n_nodes,
+            outputs=view.n_outputs,
+            edges=view.n_edges,
+        )
     return made[device]
+
+
+def _table(indices: Tensor) -> Tensor:
+    return indices.to(torch.int32).contiguous()
 
 
 def sum_of_messages(
