@@ -11,10 +11,11 @@ ONE_CORE := $(ONE_THREAD) PYTHON_CPU_COUNT=1
 # done first takes over tests of the others.
 WORKERS := $(if $(filter -n% --numprocesses% no:xdist -pno:xdist,$(PYTEST_ADDOPTS)),,-n 3 --dist worksteal)
 PYTEST := $(ONE_CORE) $(BIN)/python -m pytest
+SUITE := not slow and not runs and not verifier and not fuzz and not agents and not ray and not pages
 # pytest keeps the test modules that it has read: reading all of them takes 15 s, and every process does.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo docs pictures zoo-verify fuzz test test-slow test-verifier test-runs test-long test-agents test-ray test-pages lint quick bench calibration cheats crash-test clean
+.PHONY: help setup demo docs pictures zoo-verify fuzz test suite test-slow test-verifier test-runs test-long test-agents test-ray test-pages lint quick bench calibration cheats crash-test clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -35,8 +36,11 @@ pictures: setup ## Draw the pictures of docs/concepts.md again, by tools/concept
 zoo-verify: setup ## Verify every predecoder of the zoo again, on fresh shots and at full strength
 	$(BIN)/python -m autoqec zoo verify
 
-test: lint ## Lint, then the test suite
-	$(PYTEST) $(WORKERS) -m "not slow and not runs and not verifier and not fuzz and not agents and not ray and not pages"
+test: setup ## Lint and the test suite, beside each other
+	@$(MAKE) --no-print-directory --jobs=2 lint suite
+
+suite: setup
+	$(PYTEST) $(WORKERS) -m "$(SUITE)"
 
 test-slow: setup ## Whole rounds, error rates against measured ones, ONNX, many random graphs, proposers, the wheel, sinter
 	$(PYTEST) $(WORKERS) -m slow
@@ -70,7 +74,7 @@ lint: setup ## ruff, mypy, import-linter
 	$(BIN)/lint-imports
 
 quick: lint ## make test, up to the first failure
-	$(PYTEST) $(WORKERS) -x -m "not slow and not runs and not verifier and not fuzz and not agents and not ray and not pages"
+	$(PYTEST) $(WORKERS) -x -m "$(SUITE)"
 
 bench: setup ## Run the benchmarks
 	@set -e; export $(ONE_THREAD); for script in $(BENCHMARKS); do echo "$$script"; $(BIN)/python $$script; done

@@ -82,9 +82,9 @@ def test_bad_input_is_one_error_and_leaves_nothing(workspace: Path, arguments: l
 
 @pytest.mark.runs
 def test_a_run_that_is_killed_in_training_goes_on_to_a_verified_front(workspace: Path) -> None:
-    """Its first round is untrained belief propagation: at d = 5 and p = 1e-2 a gain of 7 standard errors on validation shots."""
+    """Its round is untrained belief propagation: at d = 5 and p = 1e-2 a gain of 7 standard errors on validation shots."""
     write_env(workspace, 5)
-    command = ["run", "d5.yaml", "--rounds", "2", "--proposer", "optuna", "--own-repository"]
+    command = ["run", "d5.yaml", "--rounds", "1", "--proposer", "optuna", "--own-repository"]
     process = subprocess.Popen(
         [sys.executable, "-m", "autoqec", *command, "--run-id", "20260102-030405"],
         cwd=workspace,
@@ -109,8 +109,7 @@ def test_a_run_that_is_killed_in_training_goes_on_to_a_verified_front(workspace:
     assert done.returncode == 0, done.stderr
     assert "resuming: round 1" in done.stderr
     found = json.loads(done.stdout)
-    assert found["rounds"] == 2
-    assert found["verified"] >= 1
+    assert (found["rounds"], found["verified"]) == (1, 1)
     assert found["best"]["ratio"] > 1
     assert len(json.loads((run_dir / "pareto.json").read_text())) == len(found["front"])
     assert "VERIFIED" in (run_dir / "log.md").read_text()

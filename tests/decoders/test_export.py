@@ -38,14 +38,14 @@ KINDS = {
 }
 
 
-def scene(backend: str, mode: str, shots: int = 3000) -> SimpleNamespace:
-    """A module whose every weight was moved, so that its mix of posterior and prior matters."""
+def scene(backend: str, mode: str, shots: int = 3000, iterations: int = 1) -> SimpleNamespace:
+    """A module whose every weight was moved, so that its mix of posterior and prior matters. An iteration more takes seconds to export."""
     name, p = ENVS[backend]
     env = load_env(name)
     config = {
         "type": "neural_bp",
         "output_mode": mode,
-        "neural_bp": {"iterations": 5, "prior_mix": True},
+        "neural_bp": {"iterations": iterations, "prior_mix": True},
         "hard_flip": {"confidence": 0.7},
     }
     dsl = PredecoderDSL.model_validate({k: v for k, v in config.items() if k != "hard_flip" or mode == k})
@@ -80,7 +80,7 @@ def described(given: SimpleNamespace, **changes: object) -> CheckpointInfo:
 
 @pytest.mark.parametrize(("backend", "mode"), KINDS)
 def test_the_file_decodes_as_the_pipeline_does(backend: str, mode: str, tmp_path: Path) -> None:
-    given = scene(backend, mode)
+    given = scene(backend, mode, iterations=5)
     done = to_onnx(given.module, given.backend, tmp_path / "m.onnx", detectors=given.shots.detectors)
     assert (done.output, done.shots, done.p) == (KINDS[backend, mode], 3000, given.p)
     fresh = given.env.sampler(given.p).sample(2000, 22).detectors

@@ -45,7 +45,7 @@ def test_the_backend_sees_what_it_sees_where_the_others_are_dropped(name):
 
 def test_plain_decoders_decide_as_they_do_without_the_other_half():
     env = with_both_halves()
-    problem, shots = env.problem(0.02), env.sample(0.02, 2000, seed=4)
+    problem, shots = env.problem(0.02), env.sample(0.02, 500, seed=4)
     seen = problem.joint.seen
     half = replace(
         problem, h=problem.h[np.flatnonzero(seen)], detector_basis=problem.detector_basis[seen], joint=None
@@ -55,7 +55,7 @@ def test_plain_decoders_decide_as_they_do_without_the_other_half():
         assert np.array_equal(plain.build(problem).decode(packed), plain.build(half).decode(own))
     backend, alone = OsdBackend(problem), OsdBackend(half)
     assert np.array_equal(backend.decode(packed), alone.decode(own))
-    priors = np.random.default_rng(0).random((2000, problem.n_faults))
+    priors = np.random.default_rng(0).random((500, problem.n_faults))
     assert np.array_equal(backend.decode_priors(packed, priors), alone.decode_priors(own, priors))
 
 
