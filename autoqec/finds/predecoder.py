@@ -23,7 +23,7 @@ from autoqec.eval.scope import MODEL_CODE
 from autoqec.eval.subject import Described, code_of_round
 from autoqec.finds.confined import ConfinedDecoder
 from autoqec.finds.fit import fitted
-from autoqec.finds.zoo import round_folder
+from autoqec.finds.zoo import is_zoo_name, round_folder, zoo_entry
 from autoqec.io.hashing import sha256_bytes
 from autoqec.io.optional import named_if_missing
 from autoqec.io.untrusted_file import is_there
@@ -258,9 +258,14 @@ def load_predecoder(
         sha256=sha256_bytes(data),
         env_spec=found.spec.model_dump_json(),
         env_root=str(found.root),
-        p=reference_p(found) if p is None else p,
+        p=_reference_p(source, found) if p is None else p,
         order=order,
         device=device,
         is_confined=is_confined,
         code=None if is_own else str(code),
     )
+
+
+def _reference_p(source: str | Path, env: Environment) -> float:
+    """An entry of the zoo names it; where nobody does, shots are decoded to find it, for up to a minute."""
+    return zoo_entry(str(source)).metrics.reference_p if is_zoo_name(source) else reference_p(env)

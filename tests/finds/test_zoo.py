@@ -81,8 +81,9 @@ def put_report(entry: EntryDir, **facts: Any) -> None:
 @pytest.mark.parametrize("name", zoo_names())
 def test_an_entry_is_whole_loads_and_decodes(name: str) -> None:
     entry = zoo_entry(name)
-    find = autoqec.load_predecoder(f"zoo:{name}", p=entry.metrics.reference_p)
+    find = autoqec.load_predecoder(f"zoo:{name}")
     assert find.env.spec.name == entry.env
+    assert find.p == entry.metrics.reference_p
     assert find.sha256 == entry.metrics.checkpoint_sha256
     assert not find.is_confined, "the zoo holds no code"
     shots = find.env.sample(find.p, 200, seed=3)
