@@ -35,10 +35,10 @@ None of these was run here, and no two of them decode the same circuits; a compa
 
 | what | where | LER | size |
 |---|---|---|---|
-| 3D convolutional predecoder with plain matching behind it ([arXiv:2604.12841](https://arxiv.org/abs/2604.12841)) | rotated surface code, up to large distances | at least 2x lower than plain matching; a larger model beats correlated matching up to distance 13 | 9.1e5 parameters; made for a GPU, about 1 us a round |
-| 3D convolutional predecoder with Chromobius behind it ([arXiv:2607.10058](https://arxiv.org/abs/2607.10058)) | triangular colour code | at least 2x lower than Chromobius | made for a GPU |
+| convolutional predecoder with plain matching behind it ([arXiv:2604.12841](https://arxiv.org/abs/2604.12841)) | rotated surface code, up to large distances | at least 2x lower than plain matching; a larger model beats correlated matching up to distance 13 | 9.1e5 parameters; made for a GPU, about 1 us a round |
+| neural predecoder with Chromobius behind it ([arXiv:2607.10058](https://arxiv.org/abs/2607.10058)) | triangular colour code | at least 2x lower than Chromobius | made for a GPU |
 | convolutional decoder, no matching behind it ([arXiv:2604.08358](https://arxiv.org/abs/2604.08358)) | surface code, p = 2e-3; gross code, p = 1e-3 | falls 8.4 times from one odd distance to the next, where plain matching has 5.0, correlated matching 7.8 and Tesseract 9.1; on the gross code 17x lower than Relay-BP | trained on 3e8 shots; up to 40 us a round on a GPU |
-| ensemble of matchings with perturbed weights ([arXiv:2401.12434](https://arxiv.org/abs/2401.12434)) | surface code | near that of the best decoder | four matchings in the mean |
+| ensemble of matchings with perturbed weights ([arXiv:2401.12434](https://arxiv.org/abs/2401.12434)) | surface code | near that of the best decoder | costs about four matchings in the mean |
 | `surface_d7_depol/cascade_10mflop`, here | rotated surface code, distance 7, p = 5e-3 | 2.12x lower than plain matching, 1.26x than correlated matching | 1.9e5 parameters, 9.4 MFLOP in the mean; runs on one core |
 
 So at distance 7, with a fifth of the parameters, the ratio to plain matching is of the size that the first one quotes. It says nothing about larger distances, at which the
