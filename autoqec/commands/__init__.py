@@ -90,7 +90,7 @@ RENAMED_OPTIONS: dict[str, dict[str, str]] = {
 """Old names of options, by verb: understood, and shown nowhere. `--rounds` means rounds of the search."""
 
 
-_MAY_NOT_WRITE = "give a folder that you may write, or mend its permissions"
+_MAY_NOT_WRITE = "give a folder that you may write, or change its permissions"
 _HINTS = {
     errno.EACCES: _MAY_NOT_WRITE,
     errno.EPERM: _MAY_NOT_WRITE,

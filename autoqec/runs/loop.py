@@ -131,8 +131,8 @@ class Loop:
         experiment.code(proposal, context)
 
     def _unavailable(self, failure: RoleFailure) -> UnavailableError:
-        mend = f"{failure.hint}; then " if failure.hint else ""
-        hint = f"{mend}resume the run {self.research.run.run_id}"
+        first = f"{failure.hint}; then " if failure.hint else ""
+        hint = f"{first}resume the run {self.research.run.run_id}"
         return UnavailableError(
             f"the {failure.role} gave no answer ({failure.kind}): {failure.what}",
             where=failure.where,
