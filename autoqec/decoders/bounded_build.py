@@ -8,8 +8,8 @@ from math import prod
 from typing import Any
 
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 
+from autoqec.decoders.flop_census import Untraced
 from autoqec.errors import InputError
 
 _BYTES, _TENSORS = 1 << 30, 10_000
@@ -18,7 +18,7 @@ _TIMES = 4
 _ELEMENT = 8
 
 
-class BoundedBuild(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class BoundedBuild(Untraced):
     """While it is entered, tensors of a given size may be made up to a total that belongs to `state`.
 
     Raises:

@@ -60,15 +60,19 @@ class FlopCount(NamedTuple):
     spread: float
 
 
-class _Census(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.flops = 0
+class Untraced(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Sees every operation, outside of `torch.compile`. To keep its tracer away, torch would import it, which takes as long as
+    torch itself."""
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        """Nothing is traced here, and to say so torch would import its tracer, which takes as long as torch itself."""
         return False
+
+
+class _Census(Untraced):
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.flops = 0
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         out = func(*args, **(kwargs or {}))
