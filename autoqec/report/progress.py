@@ -56,7 +56,7 @@ def _in_flight(view: RunView) -> list[Data]:
         found.append(
             {
                 "round": journal.round,
-                "hypothesis": quote(journal.hypothesis),
+                "hypothesis": quote(journal.proposal.hypothesis),
                 "stage": _stage(view.files, journal),
                 "last": f"step {curve.steps[-1]}, loss {curve.losses[-1]:.4g}" if curve.steps else None,
                 "loss": [[step, float(f"{loss:.5g}")] for step, loss in thinned(curve)],

@@ -213,7 +213,7 @@ def _where(experiment: Experiment) -> Json:
         "round_attempt_id": experiment.journal.round_attempt_id,
         "status": row.get("status") if experiment.is_over else experiment.stage,
         "reason": row.get("status_reason"),
-        "compose_mode": experiment.journal.compose_mode,
+        "compose_mode": experiment.journal.proposal.compose_mode,
         "branch": None if experiment.is_over else experiment.name.branch,
         "worktree": None if experiment.is_over else str(experiment.worktree.path),
         "round_dir": str(experiment.files.path),

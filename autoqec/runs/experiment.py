@@ -97,7 +97,7 @@ class Experiment(RoundState):
             self.worktree.make()
             return self.worktree.path
         try:
-            self.branch.make(self.journal.parents, is_pure=self.journal.compose_mode == "pure")
+            self.branch.make(self.journal.parents, is_pure=self.journal.proposal.compose_mode == "pure")
         except ComposeConflict as conflict:
             self._end(conflict_row(self.journal, conflict))
             return None
@@ -127,7 +127,7 @@ class Experiment(RoundState):
 
     def configure(self, config: dict[str, Any], commit_message: str | None = None) -> None:
         """What `commit` writes into the worktree. Without it, the round is what the worktree's files say then."""
-        if self.journal.compose_mode == "pure":
+        if self.journal.proposal.compose_mode == "pure":
             raise InputError(
                 "a pure compose round is the merge itself", where="compose_mode", hint="use with_edit"
             )
@@ -211,7 +211,7 @@ class Experiment(RoundState):
             return written_report(self.files.path)
         if details.get("verify_error") is not None:
             return None
-        report = report_left(self.files.path, is_composed=isinstance(self.journal.fork_from, list))
+        report = report_left(self.files.path, is_composed=isinstance(self.journal.proposal.fork_from, list))
         if report is None:
             try:
                 report = verifier([self.files.path, *parent_folders(self.run, self.journal)])
@@ -230,15 +230,14 @@ class Experiment(RoundState):
             raise AutoQECError(
                 f"round {self.name.round} has no result to record yet", where="record", hint="train it"
             )
-        details, known = self.journal.details, self.row
-        verdict = (details.get("analysis") or {}).get("verdict", verdict)
+        known, coder = self.row, self.proposal.coder
+        verdict = (known.get("analysis") or {}).get("verdict", verdict)
         admission = None
         if report is not None:
             verdict = checked(report, self.journal).verdict
             commit = str(self.journal.commit_sha)
             trained = [known.get("config_hash"), self.branch.modules(commit)]
             admission = put_on_front(self.run.files.path, report, self.journal, trained)
-        coder = details.get("coder")
         facts = {
             "dsl_config": known.get("dsl_config"),
             "config_hash": known.get("config_hash"),
@@ -246,7 +245,7 @@ class Experiment(RoundState):
             "verification": verification_of(report, admission),
         }
         outcome = {"verdict": verdict, "cost_usd": cost_usd, "finished_at": timestamp()}
-        self.run.history.append({**details, **facts, **self.journal.row, **outcome})
+        self.run.history.append({**self.journal.known, **facts, **self.journal.row, **outcome})
         self.run.history.publish()
         fork_graph.publish(self.run)
         return self.run.history.of_attempt(self.journal.round_attempt_id) or {}
@@ -295,7 +294,7 @@ class Experiment(RoundState):
         config, details = canonical_dict(dsl), self.journal.details
         repeat = find_repeat(config, context.tried)
         if repeat is None:
-            self.note(coder=coded.coder, origin=coded.origin)
+            self._file.save(proposal=coded)
             self.configure(config, one_line(coded.commit_message or "", 200) or None)
             return None
         if not is_final and details.get("sent_back") is None:
@@ -309,7 +308,7 @@ class Experiment(RoundState):
         """In a run that refuses what is over budget. A pure compose round has the config of its merged parents."""
         if not context.refuse_over_budget:
             return
-        config = self.journal.config or parent_config(self.journal.fork_from, context)
+        config = self.journal.config or parent_config(self.journal.proposal.fork_from, context)
         if over := estimate(PredecoderDSL.model_validate(config), context).over_budget:
             raise InputError(
                 f"over budget: {'; '.join(over)}",

@@ -38,11 +38,14 @@ def build(run: Run) -> Graph:
         if journal.round_attempt_id not in recorded:
             fields = {
                 "round": journal.round,
-                "hypothesis": journal.hypothesis,
-                "fork_from": journal.fork_from,
+                "hypothesis": journal.proposal.hypothesis,
+                "fork_from": journal.proposal.fork_from,
             }
             row = {**fields, "branch": journal.name.branch, "status": "in_flight"}
-            row |= {"round_attempt_id": journal.round_attempt_id, "compose_mode": journal.compose_mode}
+            row |= {
+                "round_attempt_id": journal.round_attempt_id,
+                "compose_mode": journal.proposal.compose_mode,
+            }
             nodes.append(_node(row, branches, front, fates))
     nodes.sort(key=lambda node: (node["round"] or 0, node["id"]))
     return {

@@ -19,10 +19,10 @@ from autoqec.runs.run import Run
 
 def parent_folders(run: Run, journal: Journal) -> list[Path]:
     """Of a compose round's parents: all are verified on the same shots."""
-    if isinstance(journal.fork_from, str):
+    if isinstance(journal.proposal.fork_from, str):
         return []
     numbers = {row["branch"]: row["round"] for row in rounds_of(run.history.rows())}
-    found = [run.files.round(numbers[name]) for name in journal.fork_from]
+    found = [run.files.round(numbers[name]) for name in journal.proposal.fork_from]
     return [files.path for files in found if files.checkpoint.is_file()]
 
 
@@ -31,7 +31,7 @@ def checked(report: VerifyReport, journal: Journal) -> VerifyReport:
     own = (journal.name.branch, journal.commit_sha)
     if (report.branch, report.commit_sha) not in ((None, None), own):
         raise InputError(f"is about {report.branch} at {report.commit_sha}", where="verification report")
-    if isinstance(journal.fork_from, list) and report.paired_eval_bundle_id is None:
+    if isinstance(journal.proposal.fork_from, list) and report.paired_eval_bundle_id is None:
         raise InputError("a compose round is verified on a paired bundle", where="paired_eval_bundle_id")
     return report
 

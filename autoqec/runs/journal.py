@@ -10,15 +10,14 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from autoqec.errors import AutoQECError
 from autoqec.io import atomic
 from autoqec.io.clock import timestamp
 from autoqec.io.crash_points import crash_point
-from autoqec.io.validate import load_model, validate_model
+from autoqec.io.validate import load_model
 from autoqec.layout import RunDir
-from autoqec.runner.schema import ComposeMode
 from autoqec.runs.names import RoundName
 from autoqec.search.proposal import Proposal
 
@@ -28,7 +27,7 @@ class Journal(BaseModel):
 
     config, commit_message: what the coder handed over. prepared: the worktree holds all parents. commit_sha: the code
     commit. training: a runner was started. pointer_sha: the commit that adds the pointer. row: what history will say.
-    details: what it will say besides, among it the proposal as `idea`, `coder` and `origin`.
+    details: what it will say besides the proposal.
     """
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
@@ -37,9 +36,7 @@ class Journal(BaseModel):
     round: int = Field(ge=1)
     slug: str
     round_attempt_id: str
-    hypothesis: str
-    fork_from: str | list[str]
-    compose_mode: ComposeMode | None
+    proposal: Proposal
     parents: list[str]
     started_at: str
     details: dict[str, Any] = Field(default_factory=dict)
@@ -51,10 +48,15 @@ class Journal(BaseModel):
     pointer_sha: str | None = None
     row: dict[str, Any] | None = None
 
+    @model_validator(mode="before")
+    @classmethod
+    def _of_an_older_program(cls, data: Any) -> Any:
+        return _with_proposal(data) if isinstance(data, dict) and "proposal" not in data else data
+
     @field_validator("details")
     @classmethod
     def _parts_are_mappings(cls, details: dict[str, Any]) -> dict[str, Any]:
-        for name in ("idea", "coder", "origin", "analysis", "role_failure"):
+        for name in ("analysis", "role_failure"):
             if not isinstance(details.get(name), dict | None):
                 raise ValueError(f"{name} is not a mapping")
         rested = details.get("rested_s")
@@ -64,37 +66,22 @@ class Journal(BaseModel):
 
     @classmethod
     def of(cls, name: RoundName, attempt: str, proposal: Proposal, parents: list[str]) -> Journal:
-        told = {"idea": proposal.idea, "coder": proposal.coder, "origin": proposal.origin}
         return cls(
             run_id=name.run_id,
             round=name.round,
             slug=name.slug,
             round_attempt_id=attempt,
-            hypothesis=proposal.hypothesis,
-            fork_from=proposal.fork_from,
-            compose_mode=proposal.compose_mode,
+            proposal=proposal,
             parents=parents,
             started_at=timestamp(),
-            details={**told, **proposal.details},
+            details=proposal.details,
         )
 
     @property
-    def proposal(self) -> Proposal:
-        """What the round is to try. The parents are those of the journal: an older idea may name them in short."""
-        idea, coder = self.details.get("idea") or {}, self.details.get("coder") or {}
-        data = {
-            **idea,
-            "hypothesis": self.hypothesis,
-            "fork_from": self.fork_from,
-            "compose_mode": self.compose_mode,
-            "dsl_config": coder.get("dsl_config"),
-            "coder_rationale": coder.get("rationale"),
-            "commit_message": coder.get("commit_message") or None,
-            "slug": self.slug,
-            "round_attempt_id": self.round_attempt_id,
-            "origin": self.details.get("origin") or {},
-        }
-        return validate_model(data, Proposal, where=f"journal of round {self.round}")
+    def known(self) -> dict[str, Any]:
+        """The proposal and the details, as the history row has them."""
+        of = self.proposal
+        return {"idea": of.idea, "coder": of.coder, "origin": of.origin, **self.details}
 
     @property
     def name(self) -> RoundName:
@@ -102,7 +89,32 @@ class Journal(BaseModel):
 
     @property
     def ordered(self) -> list[str] | None:
-        return self.fork_from if isinstance(self.fork_from, list) else None
+        parents = self.proposal.fork_from
+        return parents if isinstance(parents, list) else None
+
+
+def _with_proposal(data: dict[str, Any]) -> dict[str, Any]:
+    """The journal of an older program, where the proposal stood in pieces. Its parents are those of the journal: the idea may name
+    them in short."""
+    own = ("hypothesis", "fork_from", "compose_mode")
+    details = data["details"] if isinstance(data.get("details"), dict) else {}
+    idea, coder, origin = (
+        part if isinstance(part := details.get(name), dict) else {} for name in ("idea", "coder", "origin")
+    )
+    proposal = {
+        **idea,
+        **{name: data[name] for name in own if name in data},
+        "dsl_config": coder.get("dsl_config"),
+        "coder_rationale": coder.get("rationale"),
+        "commit_message": coder.get("commit_message") or None,
+        "origin": origin,
+    }
+    rest = {name: value for name, value in details.items() if name not in ("idea", "coder", "origin")}
+    return {
+        **{name: value for name, value in data.items() if name not in own},
+        "proposal": proposal,
+        "details": rest,
+    }
 
 
 class JournalFile:

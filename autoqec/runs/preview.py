@@ -47,7 +47,7 @@ def preview_resumed(run: Run, plan: Plan) -> dict[str, Any]:
         first = in_flight[0]
         return found | {
             "next_round": first.round,
-            "next_hypothesis": first.hypothesis,
+            "next_hypothesis": first.proposal.hypothesis,
             "next_config": first.config,
         }
     return found | _ahead(plan, context, "next", max(plan.rounds - done, 0))

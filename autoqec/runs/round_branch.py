@@ -80,7 +80,7 @@ class RoundBranch:
             journal.parents,
             journal.commit_sha or "",
             self._record.path.as_posix(),
-            is_pure=journal.compose_mode == "pure",
+            is_pure=journal.proposal.compose_mode == "pure",
         )
 
     def add_pointer(self, pointer: Pointer) -> str:
@@ -118,7 +118,7 @@ class RoundBranch:
         return None if content is None else json.loads(content).get("round_attempt_id")
 
     def _message(self, journal: Journal) -> str:
-        subject = journal.commit_message or f"Round {self.name.round}: {journal.hypothesis}"
+        subject = journal.commit_message or f"Round {self.name.round}: {journal.proposal.hypothesis}"
         printable = "".join(char for char in subject if char.isprintable() or char == "\n").strip()
         return f"{printable or self.name.slug}\n\nAutoQEC-Attempt: {journal.round_attempt_id}\n"
 

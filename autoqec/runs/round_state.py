@@ -72,7 +72,7 @@ class RoundState:
     @property
     def row(self) -> Row:
         """What is known about the round, as history will say it."""
-        return {**self.journal.details, **self._config, **(self.journal.row or {})}
+        return {**self.journal.known, **self._config, **(self.journal.row or {})}
 
     @property
     def _config(self) -> Row:
@@ -83,11 +83,15 @@ class RoundState:
     def proposed(self) -> Row:
         """The same without what was measured."""
         journal = self.journal
-        named = {"round": journal.round, "hypothesis": journal.hypothesis, "fork_from": journal.fork_from}
+        named = {
+            "round": journal.round,
+            "hypothesis": journal.proposal.hypothesis,
+            "fork_from": journal.proposal.fork_from,
+        }
         return {
             **named,
-            "fork_from_canonical": canonical_fork(journal.fork_from),
-            **journal.details,
+            "fork_from_canonical": canonical_fork(journal.proposal.fork_from),
+            **journal.known,
             **self._config,
         }
 

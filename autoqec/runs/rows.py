@@ -46,21 +46,25 @@ def refused_row(journal: Journal, failure: Failure) -> Row:
 def _origin(journal: Journal) -> Row:
     return {
         "round": journal.round,
-        "hypothesis": journal.hypothesis,
+        "hypothesis": journal.proposal.hypothesis,
         "started_at": journal.started_at,
         "round_attempt_id": journal.round_attempt_id,
-        "fork_from": journal.fork_from,
-        "fork_from_canonical": canonical_fork(journal.fork_from),
+        "fork_from": journal.proposal.fork_from,
+        "fork_from_canonical": canonical_fork(journal.proposal.fork_from),
         "fork_from_ordered": journal.ordered,
-        "compose_mode": journal.compose_mode,
+        "compose_mode": journal.proposal.compose_mode,
     }
 
 
 def _parent_ler(journal: Journal, metrics: RoundMetrics, history: Sequence[Row]) -> float | None:
     """What the round has to beat: the plain decoder for a fork of the baseline, else the best of its parents."""
-    if journal.fork_from == BASELINE:
+    if journal.proposal.fork_from == BASELINE:
         return metrics.ler_plain_classical
-    parents = [journal.fork_from] if isinstance(journal.fork_from, str) else journal.fork_from
+    parents = (
+        [journal.proposal.fork_from]
+        if isinstance(journal.proposal.fork_from, str)
+        else journal.proposal.fork_from
+    )
     found = [
         row["ler_predecoder"]
         for row in history

@@ -195,7 +195,7 @@ class Run:
             return
         canonical = canonical_fork(proposal.fork_from)
         proposed = {row["fork_from_canonical"] for row in rows}
-        proposed |= {canonical_fork(file.journal.fork_from) for file in journals}
+        proposed |= {canonical_fork(file.journal.proposal.fork_from) for file in journals}
         if canonical in proposed:
             raise InputError(
                 f"the composition {canonical} was proposed before", where="fork_from", hint="compose others"

@@ -266,7 +266,7 @@ def test_what_a_killed_coder_left_half_edited_is_not_committed(tmp_path: Path) -
 
 
 def test_the_journal_of_an_older_program_is_resumed(tmp_path: Path) -> None:
-    """Its idea names the parent in short, and its config has only the options that the Coder wrote."""
+    """The proposal stands in pieces, the idea names the parent in short, and the config has only the options that the Coder wrote."""
     taken, _ = play(tmp_path, plan(rounds=1), Script({"config": changed(5)}))
     parent = taken.run.history.rows()[0]["branch"]
     journal = taken.run.files.journal(
@@ -278,11 +278,13 @@ def test_the_journal_of_an_older_program_is_resumed(tmp_path: Path) -> None:
         "fork_from": short_name(parent), "compose_mode": None,
     }  # fmt: skip
     coder = {"dsl_config": changed(9), "tier": "1", "rationale": "so", "commit_message": ""}
+    del data["proposal"]
+    data |= {"hypothesis": "longer", "fork_from": parent, "compose_mode": None}
     data["details"] = {"idea": idea, "coder": coder, "origin": {"proposer": "llm"}}
     journal.write_text(json.dumps(data))
     taken, _ = play(tmp_path, plan(rounds=2), Script({}))  # which has no config
     row = taken.run.history.rows()[1]
-    assert (row["status"], row["fork_from"], row["idea"]) == ("ok", parent, idea)
+    assert (row["status"], row["fork_from"], row["idea"]) == ("ok", parent, idea | {"fork_from": parent})
     assert row["dsl_config"]["neural_bp"]["iterations"] == 9
     assert row["coder"] == {"tier": "1", "rationale": "so", "commit_message": None}
     assert row["origin"] == {"proposer": "llm"}
