@@ -51,8 +51,13 @@ def put_on_front(
 
 def origin_of(journal: Journal) -> dict[str, Any]:
     """What a history row says of the round under the same names, before there is one."""
-    kept = journal.model_dump(include={"round", "round_attempt_id", "fork_from", "compose_mode"})
-    return {**kept, "train_seed": journal.name.train_seed}
+    return {
+        "round": journal.round,
+        "round_attempt_id": journal.round_attempt_id,
+        "fork_from": journal.proposal.fork_from,
+        "compose_mode": journal.proposal.compose_mode,
+        "train_seed": journal.name.train_seed,
+    }
 
 
 def front_row(report: VerifyReport, origin: Mapping[str, Any], trained: str | None) -> ParetoRow:

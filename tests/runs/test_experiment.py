@@ -525,10 +525,32 @@ def test_an_environment_that_changed_in_mid_run_is_refused(
 
 
 def _report(**fields: object) -> VerifyReport:
-    return VerifyReport(
-        verdict="FAILED", ler_holdout=0.01, ler_holdout_ci=(0.009, 0.011), delta_ler_holdout=0.01, ler_shuffled=0.02,
-        ablation_sanity_ok=True, holdout_seeds_used=[9000], seed_leakage_check_ok=True, notes="", **fields,
-    )  # fmt: skip
+    told = {
+        "verdict": "FAILED", "ler_holdout": 0.01, "ler_holdout_ci": (0.009, 0.011), "delta_ler_holdout": 0.01, "ler_shuffled": 0.02,
+        "ablation_sanity_ok": True, "holdout_seeds_used": [9000], "seed_leakage_check_ok": True, "notes": "",
+    }  # fmt: skip
+    return VerifyReport.model_validate({**told, **fields})
+
+
+@pytest.mark.parametrize("parents", [[], ["a"], ["a", "b"]])
+def test_a_verified_round_is_on_the_front_with_its_parents(run: Run, parents: list[str]) -> None:
+    configs = {"a": changed(head="mlp_small"), "b": changed(training={"epochs": 1})}
+    branches = [play(run, name, configs[name])["branch"] for name in parents]
+    fork_from = branches if len(branches) == 2 else branches[0] if branches else "baseline"
+    mode = "pure" if len(branches) == 2 else None
+    experiment = begin(run, "c", fork_from=fork_from, compose_mode=mode)
+    if mode is None:
+        experiment.configure(changed(training={"epochs": 2}))
+    experiment.train(fake_runner)
+    own = {"branch": experiment.name.branch, "commit_sha": experiment.journal.commit_sha}
+    bundle = "b" if mode == "pure" else None
+    experiment.record(report=_report(**own, verdict="VERIFIED", paired_eval_bundle_id=bundle))
+    (member,) = json.loads(run.files.pareto.read_text())
+    assert (member["round"], member["fork_from"], member["compose_mode"]) == (
+        experiment.name.round,
+        fork_from,
+        mode,
+    )
 
 
 def test_a_report_has_to_be_about_the_round_and_a_composition_needs_a_bundle(run: Run) -> None:
