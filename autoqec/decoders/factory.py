@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from autoqec.decoders.protocol import Decoder
+from autoqec.decoders.protocol import SHOTS_AT_ONCE, Decoder
 from autoqec.envs.problem import DecodingProblem
 from autoqec.io.hashing import sha256_file
 
@@ -14,7 +14,8 @@ from autoqec.io.hashing import sha256_file
 class PredecoderFactory:
     """The predecoder of a checkpoint in front of a backend; its identity is the checkpoint's hash.
 
-    order: of ordered statistics behind it. device: where the network runs. On a GPU the backend takes all cores, so evaluate in one process.
+    order: of ordered statistics behind it. device: where the network runs. On a GPU the backend takes all cores, so evaluate in one process,
+    and many shots at once.
     """
 
     name: str
@@ -32,6 +33,10 @@ class PredecoderFactory:
     @property
     def identity(self) -> str:
         return f"{self.name}/{self.backend}/{self.sha256}"
+
+    @property
+    def shots_at_once(self) -> int:
+        return SHOTS_AT_ONCE if self.device == "cpu" else 4 * SHOTS_AT_ONCE
 
     def build(self, problem: DecodingProblem) -> Decoder:
         import torch

@@ -61,3 +61,12 @@ class DecoderFactory(Protocol):
     def __hash__(self) -> int: ...
 
     def build(self, problem: DecodingProblem) -> Decoder: ...
+
+
+SHOTS_AT_ONCE = 2048
+
+
+def shots_at_once(factory: DecoderFactory) -> int:
+    """What a decoder is given in one call: `shots_at_once` of its factory, a power of 2, or `SHOTS_AT_ONCE`. Calls always begin at the same
+    shots: the last digit of a network's answer may depend on what else is in its batch."""
+    return int(getattr(factory, "shots_at_once", SHOTS_AT_ONCE))

@@ -93,6 +93,38 @@ def test_partial_chunks_extend_to_the_same_shots() -> None:
     ).all()
 
 
+@dataclass(frozen=True)
+class Watched:
+    """Writes down how many shots it is given at a time, and takes long for them."""
+
+    log: str
+    name: str = "watched"
+    identity: str = "watched"
+
+    def build(self, problem):
+        return self
+
+    def decode(self, detectors):
+        time.sleep(2e-4 * len(detectors))
+        with Path(self.log).open("a") as file:
+            file.write(f"{os.getpid()} {len(detectors)}\n")
+        return np.zeros((len(detectors), 1), np.uint8)
+
+
+def test_the_shots_of_one_chunk_of_a_slow_decoder_go_to_all_workers_in_the_same_pieces(
+    tmp_path: Path,
+) -> None:
+    def pieces(workers: int) -> list[list[str]]:
+        log = tmp_path / f"{workers}.log"
+        with Evaluator(load_env("surface_d3_depol"), workers=workers, store=False) as evaluator:
+            evaluator.run(P, [Watched(str(log))], CHUNK + 8)
+        return [line.split() for line in log.read_text().splitlines() if not line.endswith(" 16")]
+
+    alone, many = pieces(1), pieces(4)
+    assert sorted(size for _, size in alone) == sorted(size for _, size in many)
+    assert len({process for process, _ in many}) > 1
+
+
 def test_counts_add_up() -> None:
     result = run(3 * CHUNK, PLAIN, CORRELATED)
     only_plain, only_correlated, both = result.pair("pymatching", "pymatching_correlated")

@@ -26,7 +26,7 @@ SPEC = {
     "classical_backend": "mwpm",
     "eval_protocol": {"min_shots_verify": 10_000, "min_shots_val": 10_000},
 }
-UNTRAINED = {"type": "neural_bp", "output_mode": "soft_priors", "neural_bp": {"iterations": 6}}
+UNTRAINED = {"type": "neural_bp", "output_mode": "soft_priors", "neural_bp": {"iterations": 3}}
 
 Change = Callable[[dict[str, torch.Tensor]], None]
 

@@ -14,7 +14,7 @@ import numpy as np
 from autoqec.decoders.paired import worker
 from autoqec.decoders.paired.result import PairedResult
 from autoqec.decoders.paired.store import FailureStore, Record
-from autoqec.decoders.protocol import DecoderFactory
+from autoqec.decoders.protocol import DecoderFactory, shots_at_once
 from autoqec.envs.environment import Environment
 from autoqec.errors import InputError
 from autoqec.executors.local import LocalExecutor
@@ -25,7 +25,8 @@ CHUNK = 8192
 """Shots with one seed. A multiple of 8, so that packed chunks join at byte boundaries."""
 
 _JOB_SECONDS = 0.5
-_MAX_CHUNKS_PER_JOB = 64
+_MOST_CHUNKS = 64
+"""In one job. A job of a slow decoder is a part of a chunk."""
 _SAVE_SECONDS = 5.0
 
 Progress = Callable[[float, int, int], None]
@@ -38,18 +39,28 @@ class _Group:
 
     factories: tuple[DecoderFactory, ...]
     records: dict[str, Record]
-    next_chunk: int
-    chunks_per_job: int = 1
+    next_shot: int
+    job_shots: int = 0
     waiting: dict[int, worker.Done] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        self.job_shots = self.least = max(map(shots_at_once, self.factories))
+
+    def pace(self, done: worker.Done) -> None:
+        """Later jobs take about as long as one should, at the speed of one that is done."""
+        fitting = _JOB_SECONDS / max(done.wall, 1e-9) * (done.end - done.begin)
+        self.job_shots = self.least
+        while 2 * self.job_shots <= min(fitting, _MOST_CHUNKS * CHUNK):
+            self.job_shots *= 2
+
     def commit(self, done: worker.Done) -> None:
-        """Adds finished chunks in order; what arrives early waits."""
+        """Adds finished shots in order; what arrives early waits."""
         self.waiting[done.begin] = done
-        while (ready := self.waiting.pop(self.next_chunk, None)) is not None:
-            self.next_chunk = ready.end
+        while (ready := self.waiting.pop(self.next_shot, None)) is not None:
+            self.next_shot = ready.end
             for name, record in self.records.items():
                 record.bits = np.concatenate([record.bits, ready.bits[name]])
-                record.shots += ready.shots
+                record.shots += ready.end - ready.begin
                 record.seconds += ready.seconds[name]
 
 
@@ -146,14 +157,15 @@ class Evaluator:
         by_start: dict[int, list[tuple[DecoderFactory, Record]]] = {}
         for factory in factories:
             record = store.load(factory.identity) if self._use_store else Record.empty()
-            if record.shots < shots:  # a partial last chunk is decoded again, whole
-                record = record.first(record.shots // CHUNK * CHUNK)
+            if record.shots < shots:  # what a decoder is given at once is decoded again, whole
+                whole = shots_at_once(factory)
+                record = record.first(record.shots // whole * whole)
             by_start.setdefault(record.shots if record.shots < shots else -1, []).append((factory, record))
         return [
             _Group(
                 factories=tuple(f for f, _ in members),
                 records={f.name: r for f, r in members},
-                next_chunk=max(start, 0) // CHUNK,
+                next_shot=max(start, 0),
             )
             for start, members in sorted(by_start.items())
         ]
@@ -164,18 +176,17 @@ class Evaluator:
             return
         saved = time.monotonic()
         for done in self._finished(group, p, shots):
-            group.chunks_per_job = _chunks_per_job(done)
+            group.pace(done)
             group.commit(done)
-            self._progress(p, min(group.next_chunk * CHUNK, shots), wanted)
+            self._progress(p, min(group.next_shot, shots), wanted)
             if time.monotonic() - saved > _SAVE_SECONDS:
                 self._save(store, group)
                 saved = time.monotonic()
 
     def _finished(self, group: _Group, p: float, shots: int) -> Iterator[worker.Done]:
         jobs = self._jobs(group, p, shots)
-        n_chunks = -(-shots // CHUNK) - group.next_chunk
         alone = self._workers == 1 and isinstance(self._executor, LocalExecutor)
-        if alone or n_chunks == 1:
+        if alone or (self._lanes is None and shots - group.next_shot <= CHUNK):
             for job in jobs:
                 yield worker.run(job)
             return
@@ -189,11 +200,9 @@ class Evaluator:
 
     def _jobs(self, group: _Group, p: float, shots: int) -> Iterator[worker.Job]:
         spec = self._env.spec.model_dump_json()
-        n_chunks = -(-shots // CHUNK)
-        begin = group.next_chunk
-        while begin < n_chunks:
-            end = min(begin + group.chunks_per_job, n_chunks)
-            last = shots - (n_chunks - 1) * CHUNK if end == n_chunks else CHUNK
+        begin = group.next_shot
+        while begin < shots:
+            end = min(begin - begin % group.job_shots + group.job_shots, shots)
             yield worker.Job(
                 spec,
                 str(self._env.root),
@@ -203,7 +212,6 @@ class Evaluator:
                 CHUNK,
                 begin,
                 end,
-                last,
                 group.factories,
             )
             begin = end
@@ -217,11 +225,6 @@ class Evaluator:
         if self._lanes is not None:
             self._lanes.stop()
             self._lanes = None
-
-
-def _chunks_per_job(done: worker.Done) -> int:
-    per_chunk = done.wall / (done.end - done.begin)
-    return int(min(max(_JOB_SECONDS / max(per_chunk, 1e-9), 1), _MAX_CHUNKS_PER_JOB))
 
 
 def _errors(record: Record) -> int:

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import numpy as np
 
-from autoqec.decoders.protocol import Decoder, DecoderFactory
+from autoqec.decoders.protocol import Decoder, DecoderFactory, shots_at_once
 from autoqec.envs.environment import Environment
 from autoqec.envs.problem import U8, DecodingProblem
-from autoqec.envs.sampling import Sampler
+from autoqec.envs.sampling import Sampler, Shots
 from autoqec.envs.schema import EnvSpec
 from autoqec.envs.seeds import derive_seed
 from autoqec.errors import AutoQECError
@@ -25,7 +25,7 @@ _WARM_UP = 16
 
 @dataclass(frozen=True)
 class Job:
-    """Chunks [begin, end) of the stream at p; of the last one only the first `last_shots` shots."""
+    """Shots [begin, end) of the stream at p, which comes in chunks of one seed each. They begin where each decoder is given new ones."""
 
     spec: str
     root: str
@@ -35,7 +35,6 @@ class Job:
     chunk: int
     begin: int
     end: int
-    last_shots: int
     factories: tuple[DecoderFactory, ...]
 
 
@@ -45,7 +44,6 @@ class Done:
 
     begin: int
     end: int
-    shots: int
     bits: dict[str, U8]
     seconds: dict[str, float]
     wall: float
@@ -96,23 +94,28 @@ def _cpu_seconds(decoder: Decoder) -> float:
     return time.process_time() + (0.0 if elsewhere is None else elsewhere())
 
 
+@lru_cache(maxsize=1)
+def _chunk(spec: str, root: str, p: float, purpose: str, label: int, shots: int) -> Shots:
+    """Always sampled whole, so that its shots do not depend on how many are asked for; kept for a job that goes on with it."""
+    sampler, _, stream = _scene(spec, root, p)
+    return sampler.sample(shots, derive_seed(purpose, stream, label))
+
+
 def run(job: Job) -> Done:
     start = time.perf_counter()
-    sampler, _, stream = _scene(job.spec, job.root, job.p)
-    decoders = {f.name: _decoder(job.spec, job.root, job.p, f) for f in job.factories}
+    decoders = {f.name: (_decoder(job.spec, job.root, job.p, f), shots_at_once(f)) for f in job.factories}
     parts: dict[str, list[U8]] = {name: [] for name in decoders}
     seconds = dict.fromkeys(decoders, 0.0)
-    shots = 0
-    for index in range(job.begin, job.end):
-        wanted = job.last_shots if index == job.end - 1 else job.chunk
-        # A chunk is always sampled whole, so that its shots do not depend on how many were asked for.
-        sampled = sampler.sample(job.chunk, derive_seed(job.purpose, stream, job.first_label + index))
-        detectors, observables = sampled.detectors[:wanted], sampled.observables[:wanted]
-        shots += wanted
-        for name, decoder in decoders.items():
-            before = _cpu_seconds(decoder)
-            predicted = decoder.decode(detectors)
-            seconds[name] += _cpu_seconds(decoder) - before
+    for index in range(job.begin // job.chunk, -(-job.end // job.chunk)):
+        sampled = _chunk(job.spec, job.root, job.p, job.purpose, job.first_label + index, job.chunk)
+        before = index * job.chunk
+        asked = slice(max(job.begin - before, 0), min(job.end - before, job.chunk))
+        detectors, observables = sampled.detectors[asked], sampled.observables[asked]
+        for name, (decoder, at_once) in decoders.items():
+            since = _cpu_seconds(decoder)
+            starts = range(0, len(detectors), at_once)
+            predicted = np.concatenate([decoder.decode(detectors[i : i + at_once]) for i in starts])
+            seconds[name] += _cpu_seconds(decoder) - since
             parts[name].append((predicted != observables).any(axis=1))
     bits = {name: np.packbits(np.concatenate(p), bitorder="little") for name, p in parts.items()}
-    return Done(job.begin, job.end, shots, bits, seconds, time.perf_counter() - start)
+    return Done(job.begin, job.end, bits, seconds, time.perf_counter() - start)
