@@ -543,8 +543,9 @@ def test_a_verified_round_is_on_the_front_with_its_parents(run: Run, parents: li
         experiment.configure(changed(training={"epochs": 2}))
     experiment.train(fake_runner)
     own = {"branch": experiment.name.branch, "commit_sha": experiment.journal.commit_sha}
-    bundle = "b" if mode == "pure" else None
-    experiment.record(report=_report(**own, verdict="VERIFIED", paired_eval_bundle_id=bundle))
+    gain = {"delta_vs_baseline_holdout": 0.01, "delta_ler_ci_low": 0.005, "delta_ler_ci_high": 0.015}
+    cost = {"flops_per_syndrome": 1000, "n_params": 10, "n_bytes": 40}
+    experiment.record(report=_report(**own, **gain, cost=cost, verdict="VERIFIED", paired_eval_bundle_id="b"))
     (member,) = json.loads(run.files.pareto.read_text())
     assert (member["round"], member["fork_from"], member["compose_mode"]) == (
         experiment.name.round,

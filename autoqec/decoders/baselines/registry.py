@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from importlib import metadata
 
 from autoqec import __version__
-from autoqec.decoders.protocol import Confident, Decoder, decode_with_confidence
+from autoqec.decoders.protocol import SHOTS_AT_ONCE, Confident, Decoder, decode_with_confidence
 from autoqec.envs.packing import checked
 from autoqec.envs.problem import U8, DecodingProblem
 from autoqec.errors import InputError, UnavailableError
@@ -69,6 +69,10 @@ class DecoderChoice:
         distribution = entry(self.entry).distribution
         version = __version__ if distribution == "autoqec" else metadata.version(distribution)
         return f"{self.name}/{distribution}-{version}"
+
+    @property
+    def shots_at_once(self) -> int:
+        return SHOTS_AT_ONCE if entry(self.entry).fast else SHOTS_AT_ONCE // 8
 
     def build(self, problem: DecodingProblem) -> Decoder:
         """The decoder for one problem, or UnavailableError with the install hint."""

@@ -28,6 +28,8 @@ _JOB_SECONDS = 0.5
 _MOST_CHUNKS = 64
 """In one job. A job of a slow decoder is a part of a chunk."""
 _SAVE_SECONDS = 5.0
+_WORTH_WORKERS_S = 4.0
+"""Less work than this, and at most one chunk, is done in this process: starting others takes seconds."""
 
 Progress = Callable[[float, int, int], None]
 """Called with (p, shots done, shots wanted)."""
@@ -35,21 +37,22 @@ Progress = Callable[[float, int, int], None]
 
 @dataclass
 class _Group:
-    """Decoders that have seen the same shots and continue together."""
+    """Decoders that have seen the same shots, are given as many at once, and continue together."""
 
     factories: tuple[DecoderFactory, ...]
     records: dict[str, Record]
     next_shot: int
+    at_once: int
     job_shots: int = 0
     waiting: dict[int, worker.Done] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.job_shots = self.least = max(map(shots_at_once, self.factories))
+        self.job_shots = self.at_once
 
     def pace(self, done: worker.Done) -> None:
         """Later jobs take about as long as one should, at the speed of one that is done."""
         fitting = _JOB_SECONDS / max(done.wall, 1e-9) * (done.end - done.begin)
-        self.job_shots = self.least
+        self.job_shots = self.at_once
         while 2 * self.job_shots <= min(fitting, _MOST_CHUNKS * CHUNK):
             self.job_shots *= 2
 
@@ -154,20 +157,22 @@ class Evaluator:
         )
 
     def _groups(self, store: FailureStore, factories: Sequence[DecoderFactory], shots: int) -> list[_Group]:
-        by_start: dict[int, list[tuple[DecoderFactory, Record]]] = {}
+        alike: dict[tuple[int, int], list[tuple[DecoderFactory, Record]]] = {}
         for factory in factories:
             record = store.load(factory.identity) if self._use_store else Record.empty()
+            at_once = shots_at_once(factory)
             if record.shots < shots:  # what a decoder is given at once is decoded again, whole
-                whole = shots_at_once(factory)
-                record = record.first(record.shots // whole * whole)
-            by_start.setdefault(record.shots if record.shots < shots else -1, []).append((factory, record))
+                record = record.first(record.shots // at_once * at_once)
+            start = record.shots if record.shots < shots else -1
+            alike.setdefault((start, at_once), []).append((factory, record))
         return [
             _Group(
                 factories=tuple(f for f, _ in members),
                 records={f.name: r for f, r in members},
                 next_shot=max(start, 0),
+                at_once=at_once,
             )
-            for start, members in sorted(by_start.items())
+            for (start, at_once), members in sorted(alike.items())
         ]
 
     def _extend(self, group: _Group, p: float, shots: int, wanted: int, store: FailureStore) -> None:
@@ -186,7 +191,12 @@ class Evaluator:
     def _finished(self, group: _Group, p: float, shots: int) -> Iterator[worker.Done]:
         jobs = self._jobs(group, p, shots)
         alone = self._workers == 1 and isinstance(self._executor, LocalExecutor)
-        if alone or (self._lanes is None and shots - group.next_shot <= CHUNK):
+        if not alone and self._lanes is None and shots - group.next_shot <= CHUNK:
+            first = worker.run(next(jobs))
+            yield first
+            rate = sum(first.seconds.values()) / (first.end - first.begin)
+            alone = rate * (shots - first.end) < _WORTH_WORKERS_S
+        if alone:
             for job in jobs:
                 yield worker.run(job)
             return
