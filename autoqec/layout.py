@@ -145,7 +145,7 @@ class RunDir:
 
 
 def _checked(number: int) -> int:
-    """The number of a round may come from a file that anybody wrote: what is no such number names no folder."""
+    """The number of a round may come from a file that anybody wrote: what is not such a number names no folder."""
     if type(number) is not int or not 0 <= number < 10**9:
         raise InputError(f"{str(number)[:40]!a} cannot number a round", where="round")
     return number

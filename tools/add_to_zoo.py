@@ -37,7 +37,7 @@ def add(round_dir: Path, name: str, provenance: Provenance) -> ZooEntry:
     """The entry, written and read back. An entry of that name is replaced."""
     if _NAME.fullmatch(name) is None:
         raise InputError(
-            f"{name!r} is no name of an entry", where="NAME", hint="write it as surface_d5_depol/my_find"
+            f"{name!r} is not the name of an entry", where="NAME", hint="write it as surface_d5_depol/my_find"
         )
     find = load_predecoder(round_dir)
     if find.code is not None:

@@ -30,7 +30,9 @@ def _distances(_context: click.Context, _option: click.Parameter, text: str | No
     if len(words) > _MOST_DISTANCES or not all(
         word.isascii() and word.isdecimal() and len(word) < 5 for word in words
     ):
-        raise InputError(f"{text[:80]!r} are no distances", where="--distances", hint="write them as 3,5,7")
+        raise InputError(
+            f"{text[:80]!r} is not a list of distances", where="--distances", hint="write them as 3,5,7"
+        )
     return sorted({int(word) for word in words})
 
 

@@ -54,7 +54,7 @@ def env_of_checkpoint(round_dir_or_checkpoint: str | Path) -> Environment:
             reasons.append(f"{candidate} has another content hash")
         except AutoQECError as error:
             reasons.append(f"{candidate} {error.what}")
-    tried = "; ".join(reasons) or "it is no builtin environment, and artifact_manifest.json names no file"
+    tried = "; ".join(reasons) or "it is not a builtin environment, and artifact_manifest.json names no file"
     raise InputError(f"was trained on {info.env_name!r}, which is not here: {tried}", where=where, hint=_HINT)
 
 

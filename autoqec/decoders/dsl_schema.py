@@ -269,7 +269,7 @@ class PredecoderDSL(_Blocks):
 
     @property
     def parts(self) -> tuple[PredecoderDSL, ...]:
-        """Every stage as a config of its own; the config itself where it is no cascade."""
+        """Every stage as a config of its own; the config itself where it is not a cascade."""
         if self.stages is None:
             return (self,)
         return tuple(self._part(stage) for stage in self.stages)

@@ -115,7 +115,7 @@ def _later(module: torch.nn.Module, value: bool) -> None:
 class reference_path:
     """Within it, fused kernels are off: every operation is one that torch dispatches and that can be counted.
 
-    In all modules of this process: what a module keeps in a plain list is no part of it, and works for it all the same. So the classes
+    In all modules of this process: what a module keeps in a plain list is not part of it, and works for it all the same. So the classes
     are told, and a property of a class goes before what its objects hold.
     """
 

@@ -100,7 +100,7 @@ def _whole(stages: Sequence[Mapping[str, Any]], name: str) -> tuple[int | None, 
 
 
 ONE_STAGE = Gates()
-"""Of a predecoder that is no cascade."""
+"""Of a predecoder that is not a cascade."""
 
 
 class Staged(NamedTuple):

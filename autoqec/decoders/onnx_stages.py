@@ -95,7 +95,7 @@ def _own(files: Sequence[OnnxFile], name: str) -> tuple[int | None, ...]:
 def _check_place(file: OnnxFile, stage: int, files: Sequence[OnnxFile]) -> None:
     first = files[0]
     if len(files) > 1 and "stage" not in file.metadata:
-        raise InputError("is no stage of a cascade", where=file.where, hint=_AGAIN)
+        raise InputError("is not a stage of a cascade", where=file.where, hint=_AGAIN)
     found = file.count("stage", default=1), file.count("stages", default=1)
     if found != (stage, len(files)):
         expected = f"{stage} of {len(files)}" if len(files) > 1 else "a predecoder by itself"

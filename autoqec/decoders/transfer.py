@@ -68,7 +68,7 @@ def start_from(
 
 
 def _at_stages(named: dict[str, _T], places: Sequence[int]) -> dict[str, _T]:
-    """What a predecoder that is no cascade has by name, as these stages of one."""
+    """What a predecoder that is not a cascade has by name, as these stages of one."""
     return {f"stages.{at}.{name}": value for at in places for name, value in named.items()}
 
 

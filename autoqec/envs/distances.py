@@ -75,7 +75,7 @@ def readout_rounds(env: Environment) -> int | None:
 def _scaled(rounds: int, before: int, distance: int, where: str) -> int:
     if rounds * distance % before:
         raise InputError(
-            f"{rounds} rounds at distance {before} are no whole number of rounds at distance {distance}",
+            f"{rounds} rounds at distance {before} are not a whole number of rounds at distance {distance}",
             where=where,
             hint="choose distances that divide evenly, or one file per distance",
         )

@@ -107,7 +107,7 @@ def _count(
 
 
 def cascade_cost(verification: VerificationState, counted: StageCount) -> CascadeCost | None:
-    """With the shares of the shots of the main test, and at the other p; None for a model that is no cascade."""
+    """With the shares of the shots of the main test, and at the other p; None for a model that is not a cascade."""
     if not counted.flops:
         return None
     rows = []

@@ -38,7 +38,7 @@ _READING_S = 60.0
 
 
 MAX_CONFIG = 20_000
-"""Characters of a config: it describes a model, and is no place for a table."""
+"""Characters of a config: it describes a model, and is not the place for a table."""
 
 
 def _is_short(dsl: dict[str, Any]) -> dict[str, Any]:

@@ -35,7 +35,7 @@ def check_executor(text: str) -> str:
     name, colon, address = text.partition(":")
     if name not in EXECUTORS or (colon and (name == LOCAL or not address)):
         raise InputError(
-            f"{text!r} is no executor",
+            f"{text!r} is not an executor",
             where="--executor",
             hint="write local, ray, or ray:ADDRESS as in ray:auto",
         )

@@ -89,7 +89,7 @@ def _state(files: RunDir, rounds: int, planned: int | None) -> State:
 
 
 def _moment(text: str | None) -> float:
-    """Seconds since 1970; 0 for what is no time."""
+    """Seconds since 1970; 0 for what is not a time."""
     try:
         return datetime.fromisoformat(text or "").timestamp()
     except (ValueError, OverflowError):

@@ -103,4 +103,4 @@ def _name_problem(name: str) -> str | None:
         return None
     if (top in (files.env.name, files.cards.name) and rest) or name == files.bundle.name:
         return None
-    return "is no part of a package"
+    return "is not part of a package"

@@ -9,7 +9,7 @@ memories, heads and mixtures all start where they have no effect, so that only i
 
 Where an environment shows a predecoder both halves of the syndrome, `turbo` says whether they are used.
 
-A cascade is no point of the space: it is stacked of two rounds (`stacking`). A checkpoint to start from (`training.init_from`) is none of the parameters: which ones there are depends on the rounds so far, and
+A cascade is not a point of the space: it is stacked of two rounds (`stacking`). A checkpoint to start from (`training.init_from`) is none of the parameters: which ones there are depends on the rounds so far, and
 points begin at the default.
 """
 
@@ -28,7 +28,7 @@ Rng = np.random.Generator
 Choose = Callable[[Parameter], Any]
 
 _BLOCKS = ("trained", "turbo")
-"""Parameters that decide which others apply, and are no option of their own."""
+"""Parameters that decide which others apply, and are not options of their own."""
 
 _UNTRAINED = {"weight_sharing": "per_layer", "damping": "fixed"}
 _UNTRAINED_LOSS = "bce"  # not used, but an option must stand there

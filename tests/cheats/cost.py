@@ -1,4 +1,4 @@
-"""Work that the count of operations does not see, and numbers in a checkpoint that are no weights."""
+"""Work that the count of operations does not see, and numbers in a checkpoint that are not weights."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cheats.corpus import cheat, control
 from cheats.scene import MODULE, NETWORK, SHOTS, SOFT_BP, Outcome, Scene, act, saved, surface
 
 _WORK = "work hidden from the count"
-_NUMBERS = "numbers that are no weights"
+_NUMBERS = "numbers that are not weights"
 _TIME = "the counted operations must explain the CPU time of the main test, at the speed of the config's own model"
 _FRESH = "operations are counted in a fresh process, on real syndromes that were never asked before"
 _REAL = "a checkpoint holds real numbers alone: an integer has no small change by which to tell a weight from a key"

@@ -490,7 +490,7 @@ def _base(folder: Path) -> None:
 
 
 @cheat(
-    "rounds that are no numbers",
+    "rounds that are not numbers",
     family=_PACKAGE,
     how="the round is 1.0, true, -1, 0, 10^30, a string, a list or NaN, one after the other",
     defence=_NAMES,
@@ -508,7 +508,7 @@ def _no_numbers(scene: Scene) -> Outcome:
 
         archive = made.forged(scene.folder / f"forged-{number}.tar.gz", change)
         outcomes.append((value, _judged(archive, evaluate=False, gain=None)))
-    # None is no forgery: the number then is that of the branch, and history.json must say the same
+    # None is not a forgery: the number then is that of the branch, and history.json must say the same
     bad = [value for value, outcome in outcomes[:-1] if outcome.result != "refused"]
     return Outcome("SUCCEEDED", tuple(map(str, bad))) if bad else outcomes[0][1]
 

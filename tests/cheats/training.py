@@ -605,7 +605,7 @@ def _below(scene: Scene) -> Outcome:
     "objects that have to be fetched",
     family=_GIT,
     how="the fake repository lacks its commit, and the remote that it is promised by is served by a program of its own",
-    defence=f"{_NAMED}; a folder that is no worktree of AutoQEC's is read as a stranger's, which fetches nothing",
+    defence=f"{_NAMED}; a folder that is not a worktree of AutoQEC's is read as a stranger's, which fetches nothing",
     expect="no effect",
     because="nothing was started",
 )

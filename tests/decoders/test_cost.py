@@ -82,7 +82,7 @@ def asked_of(module, problem, shots=8, **options):
 
 
 def test_a_kernel_outside_the_module_is_counted_like_one_inside(problem):
-    """What a module keeps in a plain list is no part of it, and works for it all the same."""
+    """What a module keeps in a plain list is not part of it, and works for it all the same."""
     module, other = compiled(problem, bp={"iterations": 2}), compiled(problem, bp={"iterations": 9})
     honest = asked_of(other, problem)
     module.fault_log_odds = other.fault_log_odds

@@ -167,7 +167,7 @@ def test_a_missing_stage_is_named(name: str, linear: Linear, written: Path) -> N
         (2, {"p": "0.5"}, "belongs to another cascade"),
         (2, {"stage": "1"}, "is stage 1 of 2, not 2 of 2"),
         (2, {"stages": "3"}, "is stage 2 of 3, not 2 of 2"),
-        (2, {"stage": None, "stages": None}, "is no stage of a cascade"),
+        (2, {"stage": None, "stages": None}, "is not a stage of a cascade"),
         (2, {"priors": "[]"}, "its priors are not those"),
         (1, {"stage": "0"}, "is stage 0 of 2"),
         (1, {"stages": "-1"}, "has the stages '-1'"),

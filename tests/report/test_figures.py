@@ -198,7 +198,7 @@ def test_the_least_sure_shots_fail_most_and_their_table_says_so(view: RunView) -
 
 
 def test_calibration_of_a_round_is_that_of_its_report(folder: Path, tmp_path: Path) -> None:
-    """Nothing is decoded: the checkpoints of this run are no networks."""
+    """Nothing is decoded: the checkpoints of this run are not networks."""
     table = tmp_path / "f.csv"
     done = _plot("calibration", folder / "round_2", "--out", tmp_path / "f.svg", "--csv", table)
     assert done.exit_code == 0, done.output

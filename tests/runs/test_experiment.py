@@ -342,7 +342,7 @@ def test_a_pointer_with_a_gap_is_refused(run: Run) -> None:
 def test_a_round_without_a_config_can_be_given_up(run: Run, checkout: Path) -> None:
     experiment = begin(run)
     experiment.prepare()
-    experiment.fail(Failure("given_up", "the coder's answer was no config three times"))
+    experiment.fail(Failure("given_up", "the coder's answer was not a config three times"))
     row = experiment.complete()
     assert (row["status"], row["branch"], row["commit_sha"]) == ("compile_error", None, None)
     assert not run.repository.git.refs("refs/heads/exp/")

@@ -80,7 +80,7 @@ def test_what_the_machine_and_the_branch_wrote_stays_behind(
 @pytest.mark.parametrize(
     ("name", "damage", "said"),
     [
-        ("Mine", None, "is no name of an entry"),
+        ("Mine", None, "is not the name of an entry"),
         ("surface_d3_depol/mine", None, f"was trained on {ENV}"),
         (NAME, "provenance.json", "commands"),
         (NAME, "metrics.json", "flops_per_syndrome"),

@@ -52,7 +52,7 @@ def _chosen(view: RunView) -> list[tuple[Reviewed, CascadeCost | CascadeFigures]
 
 
 def _cascade(view: RunView, one: Reviewed) -> CascadeCost | CascadeFigures | None:
-    """By the verifier, else by the round itself; None of what is no cascade."""
+    """By the verifier, else by the round itself; None of what is not a cascade."""
     if one.report is not None:
         return None if one.report.cost is None else one.report.cost.cascade
     if one.dsl is None or one.dsl.type != "cascade":

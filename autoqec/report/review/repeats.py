@@ -1,4 +1,4 @@
-"""Proposals that were no new experiment."""
+"""Proposals that were not new experiments."""
 
 from __future__ import annotations
 

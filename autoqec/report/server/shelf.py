@@ -86,7 +86,7 @@ class Shelf:
         return sorted(name for name in found if RunDir(self.folder / name).about.is_file())
 
     def _files(self, name: str) -> RunDir:
-        """The run of this name; the name is not a path, and its folder is no link."""
+        """The run of this name; the name is not a path, and its folder is not a link."""
         files = RunDir(self.folder / name) if is_run_id(name) else None
         if files is None or files.path.is_symlink() or not files.about.is_file():
             raise InputError("there is no such run", where="run")

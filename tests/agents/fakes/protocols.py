@@ -20,7 +20,7 @@ def said(entry: Json) -> str:
 
 
 def role_of(body: Json) -> str | None:
-    """Whose prompt a request has, wherever it stands; None for a request that is no role's."""
+    """Whose prompt a request has, wherever it stands; None for a request that is not a role's."""
     places = [body.get(name) for name in ("system", "instructions", "messages", "input")]
     text = json.dumps([place for place in places if place])
     return next(
