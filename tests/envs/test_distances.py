@@ -37,7 +37,7 @@ def test_rounds_keep_their_ratio_to_the_distance(tmp_path: Path) -> None:
     env = changed(tmp_path, "surface_code:rotated_memory_z?distance=4&rounds=2")
     assert at_distance(env, 6, where="here").spec.code.source.endswith("distance=6&rounds=3")
     assert at_distance(env, 6, where="here").spec.name == "surface_d5_depol_d6"
-    with pytest.raises(InputError, match="no whole number of rounds"):
+    with pytest.raises(InputError, match="not a whole number of rounds"):
         at_distance(env, 5, where="here")
     other = changed(tmp_path, "surface_code:rotated_memory_z?distance=4&rounds=4")
     assert family_of(other) != family_of(env)

@@ -326,7 +326,7 @@ def test_names_in_a_manifest_lead_nowhere(packed: Path, tmp_path: Path, changes:
         ("run/Round_1/metrics.json", "look alike"),
         ("run/in_flight/round_9.json", "nothing that a run leaves"),
         ("run/.pareto.lock", "a name that no package has"),
-        ("other/file", "no part of a package"),
+        ("other/file", "not part of a package"),
     ],
 )
 def test_files_that_no_package_has(packed: Path, tmp_path: Path, name: str, said: str) -> None:
