@@ -58,13 +58,10 @@ def _origin(journal: Journal) -> Row:
 
 def _parent_ler(journal: Journal, metrics: RoundMetrics, history: Sequence[Row]) -> float | None:
     """What the round has to beat: the plain decoder for a fork of the baseline, else the best of its parents."""
-    if journal.proposal.fork_from == BASELINE:
+    fork_from = journal.proposal.fork_from
+    if fork_from == BASELINE:
         return metrics.ler_plain_classical
-    parents = (
-        [journal.proposal.fork_from]
-        if isinstance(journal.proposal.fork_from, str)
-        else journal.proposal.fork_from
-    )
+    parents = [fork_from] if isinstance(fork_from, str) else fork_from
     found = [
         row["ler_predecoder"]
         for row in history
