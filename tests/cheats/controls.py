@@ -100,7 +100,7 @@ for _name, _where, _dsl, _change, _wins, _floors in _ROUNDS:
 
 @control(
     "belief propagation, d = 2",
-    how="neural_bp, soft_priors, surface_d2: two corrections are often equally cheap, and matchers disagree",
+    how="neural_bp, soft_priors, surface_d2: faults with the same detectors flip the observable or do not",
     must_win=False,
 )
 def _even(scene: Scene) -> Outcome:

@@ -1,8 +1,8 @@
 """Frozen baseline: the plain backend is as good as the environment lets it be, so that a gain over it is one.
 
 Two checks on the evaluation shots. The plain matcher must be as good as a second implementation with the same weights; where
-two corrections are equally cheap, as often in codes of even distance, they may disagree. And detectors must fire as often as
-the decoding model says, which bad priors would not survive.
+two corrections are equally cheap, they may disagree. And detectors must fire as often as the decoding model says, which bad priors would
+not survive.
 """
 
 from __future__ import annotations
