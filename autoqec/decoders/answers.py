@@ -20,6 +20,7 @@ from autoqec.decoders.backends.matching import MatchingBackend
 from autoqec.decoders.gates import I64, ONE_STAGE, Gates, Staged, through_stages
 from autoqec.decoders.hard_flips import FaultMaps, HardFlips
 from autoqec.decoders.protocol import Confident
+from autoqec.decoders.pruned_sweep import PrunedSweep
 from autoqec.envs.packing import checked, unpack
 from autoqec.envs.problem import F64, U8, DecodingProblem
 from autoqec.errors import InputError, UnavailableError
@@ -86,6 +87,10 @@ class AnswerDecoder:
                 found.log_odds[is_open] = some.log_odds
         return found, np.where(is_open, found.log_odds, np.inf)
 
+    def flops(self, detectors: U8) -> int:
+        """Of a shot, in the mean over these, beyond what the model takes: matching and ordered statistics are not counted."""
+        return 0
+
     def _unexplained(self, priors: npt.NDArray[Any], detectors: U8) -> npt.NDArray[np.bool_]:
         """[shots] whether the faults that are likelier than not do not have the syndrome that the backend sees."""
         problem = self.backend.problem
@@ -103,6 +108,29 @@ class AnswerDecoder:
         return FaultMaps(self.backend.problem)
 
 
+class SweepDecoder(AnswerDecoder):
+    """A sweep over the detectors, whatever the model says. states: patterns that it keeps."""
+
+    def __init__(self, backend: Backend, states: int) -> None:
+        super().__init__(backend)
+        self._sweep = PrunedSweep(backend.problem, states)
+
+    def predict(self, kind: Kind, answers: npt.NDArray[Any], detectors: U8) -> U8:
+        return self._sweep.decode(detectors)
+
+    def predict_with_confidence(self, kind: Kind, answers: npt.NDArray[Any], detectors: U8) -> Confident:
+        return self._sweep.decode_with_confidence(detectors)
+
+    def judged(
+        self, kind: Kind, answers: npt.NDArray[Any], detectors: U8, *, sure_of_all: bool
+    ) -> tuple[Confident, F64]:
+        found = self._sweep.decode_with_confidence(detectors)
+        return found, found.log_odds
+
+    def flops(self, detectors: U8) -> int:
+        return self._sweep.flops(detectors)
+
+
 def deciders(backend: Backend, gates: Gates, *, threads: int | None = 1) -> tuple[AnswerDecoder, ...]:
     """The backend behind every stage.
 
@@ -118,13 +146,15 @@ def deciders(backend: Backend, gates: Gates, *, threads: int | None = 1) -> tupl
             raise InputError(error.what, where="stages", hint=hint) from error
     own = AnswerDecoder(backend, threads=threads)
 
-    def behind(order: int | None, members: int | None) -> AnswerDecoder:
+    def behind(order: int | None, members: int | None, states: int | None) -> AnswerDecoder:
+        if states is not None:
+            return SweepDecoder(backend, states)
         if order is None and members is None:
             return own
         made = make_backend(backend.problem, backend.name, order or 0, members or 1)
         return AnswerDecoder(made, threads=threads)
 
-    return tuple(behind(*each) for each in zip(gates.orders, gates.members, strict=True))
+    return tuple(behind(*each) for each in zip(gates.orders, gates.members, gates.states, strict=True))
 
 
 class AnsweringDecoder(ABC):

@@ -80,10 +80,17 @@ def is_narrow(problem: DecodingProblem, bits: int) -> bool:
     return bool(_orders(problem, bits - problem.n_observables))
 
 
-def _orders(problem: CheckMatrix, most: float = math.inf) -> list[tuple[float, list[int]]]:
+def sweep_order(problem: CheckMatrix, most: float, tries: int = _ORDERS) -> list[int] | None:
+    """The order of the detectors that costs the least of those that are tried. None where more than `most` are open at a time in all of them."""
+    return min(_orders(problem, most, tries), default=(0.0, None))[1]
+
+
+def _orders(
+    problem: CheckMatrix, most: float = math.inf, tries: int = _ORDERS
+) -> list[tuple[float, list[int]]]:
     """What it costs to go through the detectors in some order that keeps few of them open at a time, at most so many, and the order."""
     beside = _beside(problem)
-    tried = (_greedy(beside, random.Random(seed), most) for seed in range(_ORDERS))
+    tried = (_greedy(beside, random.Random(seed), most) for seed in range(tries))
     return [found for found in tried if found is not None]
 
 

@@ -15,8 +15,9 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 from autoqec.envs.schema import MOST_ORDER
 from autoqec.io.hashing import sha256_json
 
-StageType = Literal["gnn", "neural_bp", "hybrid"]
-PredecoderType = Literal[StageType, "cascade"]
+NetworkType = Literal["gnn", "neural_bp", "hybrid"]
+StageType = Literal[NetworkType, "sweep"]
+PredecoderType = Literal[NetworkType, "cascade"]
 OutputMode = Literal["hard_flip", "soft_priors"]
 MessageFn = Literal[
     "mlp",
@@ -37,6 +38,8 @@ MarginalLoss = Literal["bce", "focal", "weighted_bce"]
 Loss = Literal[MarginalLoss, "backend_gap", "failures"]
 MOST_MEMBERS = 256
 """Of an ensemble of matchings."""
+MOST_STATES = 1 << 16
+"""Of a sweep over the detectors."""
 
 
 class _Strict(BaseModel):
@@ -211,6 +214,8 @@ class StageSpec(_Blocks):
     share: of all shots at the reference p that should reach this stage; not for the first one, which all shots reach.
     order: of ordered statistics behind this stage; by default that of the whole decoder.
     members: matchings behind this stage, each with its own small change of the weights, which decide together; one by default.
+    states: of type `sweep`, which is the last stage and not a network: a sweep over the detectors with the environment's priors, which keeps
+        so many of the likeliest patterns (`decoders.pruned_sweep`).
     epochs: of this stage's training; by default those of `training`.
     """
 
@@ -218,7 +223,23 @@ class StageSpec(_Blocks):
     share: float | None = Field(default=None, gt=0.0, le=1.0)
     order: int | None = Field(default=None, ge=0, le=MOST_ORDER)
     members: int | None = Field(default=None, ge=2, le=MOST_MEMBERS)
+    states: int | None = Field(default=None, ge=1, le=MOST_STATES)
     epochs: int | None = Field(default=None, ge=0, le=10**9)
+
+    @model_validator(mode="after")
+    def _states_belong_to_a_sweep(self) -> Self:
+        if self.type != "sweep":
+            if self.states is not None:
+                raise ValueError(f"states belongs to a stage of type 'sweep': remove it under {self.type!r}")
+            return self
+        if self.states is None:
+            raise ValueError(
+                "a stage of type 'sweep' needs states: how many patterns it keeps, 64 for instance"
+            )
+        for name, without in (("order", None), ("members", None), ("head", "linear"), ("epochs", None)):
+            if getattr(self, name) not in (without, 0):
+                raise ValueError(f"a stage of type 'sweep' has no {name}: remove it")
+        return self
 
 
 class PredecoderDSL(_Blocks):
@@ -254,6 +275,8 @@ class PredecoderDSL(_Blocks):
             raise ValueError("type 'cascade' needs output_mode 'soft_priors': its gates look at weights")
         if self.head != "linear":
             raise ValueError("head belongs to a stage of the cascade: move it there")
+        if any(stage.type == "sweep" for stage in self.stages[:-1]):
+            raise ValueError("a stage of type 'sweep' is the last one: move it to the end")
         later = [stage.share for stage in self.stages[1:] if stage.share is not None]
         if self.stages[0].share is not None:
             raise ValueError("the first stage has no share: all shots reach it")
@@ -269,13 +292,18 @@ class PredecoderDSL(_Blocks):
 
     @property
     def parts(self) -> tuple[PredecoderDSL, ...]:
-        """Every stage as a config of its own; the config itself where it is not a cascade."""
+        """Every stage as a config of its own; the config itself where it is not a cascade. That of a sweep has its type, and nothing to train."""
         if self.stages is None:
             return (self,)
         return tuple(self._part(stage) for stage in self.stages)
 
     def _part(self, stage: StageSpec) -> PredecoderDSL:
         epochs = self.training.epochs if stage.epochs is None else stage.epochs
+        if stage.type == "sweep":
+            nothing = self.training.model_copy(update={"epochs": 0})
+            return PredecoderDSL.model_construct(
+                type=stage.type, output_mode=self.output_mode, training=nothing
+            )
         training = self.training.model_copy(update={"epochs": epochs})
         blocks = {name: getattr(stage, name) for name in ("type", "gnn", "neural_bp", "head")}
         return PredecoderDSL(output_mode=self.output_mode, training=training, **blocks)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from autoqec.decoders.dsl_schema import MOST_MEMBERS
+from autoqec.decoders.dsl_schema import MOST_MEMBERS, MOST_STATES
 from autoqec.envs.packing import width
 from autoqec.envs.problem import F64, U8
 from autoqec.envs.schema import MOST_ORDER
@@ -39,15 +39,17 @@ Ask = Callable[[int, I64, Answers | None], tuple["Kind", Answers]]
 @dataclass(frozen=True)
 class Gates:
     """thresholds: one for every stage but the last. orders, members: of ordered statistics and of an ensemble of matchings behind each stage,
-    None for the decoder's own; members may be left out."""
+    None for the decoder's own; states: of a sweep in its place. Members and states may be left out."""
 
     thresholds: tuple[float, ...] = ()
     orders: tuple[int | None, ...] = (None,)
     members: tuple[int | None, ...] = ()
+    states: tuple[int | None, ...] = ()
 
     def __post_init__(self) -> None:
-        if not self.members:
-            object.__setattr__(self, "members", (None,) * len(self.orders))
+        for name in ("members", "states"):
+            if not getattr(self, name):
+                object.__setattr__(self, name, (None,) * len(self.orders))
 
     @classmethod
     def of(cls, dsl: Mapping[str, Any], state: Mapping[str, Answers] | None) -> Gates:
@@ -67,7 +69,8 @@ class Gates:
                 where=THRESHOLDS,
                 hint="train the round again",
             )
-        return cls(tuple(map(float, numbers)), _whole(stages, "order"), _whole(stages, "members"))
+        own = (_whole(stages, name) for name in ("order", "members", "states"))
+        return cls(tuple(map(float, numbers)), *own)
 
     @property
     def stages(self) -> int:
@@ -77,6 +80,7 @@ class Gates:
         """Raises InputError where the config asks the backend behind the stages for what it does not have."""
         self._check_option("order", self.orders, "osd", backend, least=0, most=MOST_ORDER)
         self._check_option("members", self.members, "mwpm", backend, least=2, most=MOST_MEMBERS)
+        self._check_option("states", self.states, backend, backend, least=1, most=MOST_STATES)
 
     @staticmethod
     def _check_option(

@@ -6,6 +6,7 @@ Beside what every file says (`decoders/onnx_file.py`):
     autoqec.cascade_sha256      of all stages and gates: the same in all files of one export
     autoqec.threshold, .gate    of the gate behind it: the number, and in words what is compared with it; the last stage has none
     autoqec.stage_order, .stage_members   the order of ordered statistics and the matchings of an ensemble behind this stage, where it has its own
+    autoqec.stage_states        the patterns that a sweep over the detectors keeps, where it decides in place of the backend
     autoqec.earlier_answers     which output of which file the second input is, where it has one
 """
 
@@ -22,6 +23,7 @@ from autoqec.errors import InputError
 from autoqec.io.untrusted_file import is_there, read_regular
 
 _SHARED = ("cascade_sha256", "checkpoint_sha256", "output", "backend", "order", "p")
+_OWN = ("stage_order", "stage_members", "stage_states")
 _AGAIN = "put the files of one export beside each other, or export the cascade again"
 
 
@@ -39,9 +41,9 @@ def about_stage(at: int, gates: Gates, backend: str, *, sees_earlier: bool, path
         mean = "" if members is None else f", in the mean over its {members} matchings"
         looked_at = backend_entry(backend).gate + mean
         said["gate"] = f"A shot goes on to stage {at + 2} if a number is below the threshold: {looked_at}."
-    for name, own in (("stage_order", gates.orders[at]), ("stage_members", gates.members[at])):
-        if own is not None:
-            said[name] = str(own)
+    for name, own in zip(_OWN, (gates.orders, gates.members, gates.states), strict=True):
+        if (value := own[at]) is not None:
+            said[name] = str(value)
     if sees_earlier:
         said["earlier_answers"] = f"{OUTPUT} of stage {at}, {stage_path(path, at).name}"
     return said
@@ -85,7 +87,7 @@ def gates_of_files(files: Sequence[OnnxFile]) -> Gates:
     for stage, file in enumerate(files, 1):
         _check_place(file, stage, files)
     thresholds = tuple(_threshold(file) for file in files[:-1])
-    return Gates(thresholds, _own(files, "stage_order"), _own(files, "stage_members"))
+    return Gates(thresholds, *(_own(files, name) for name in _OWN))
 
 
 def _own(files: Sequence[OnnxFile], name: str) -> tuple[int | None, ...]:

@@ -10,11 +10,12 @@ from autoqec.decoders.cost_basis import typical_syndromes
 from autoqec.decoders.flop_census import AfterStage, count
 from autoqec.decoders.modules.cascade import EARLIER_EDGES, EARLIER_PRIORS, CascadePredecoder
 from autoqec.decoders.modules.predecoders import ProblemPredecoder
-from autoqec.envs.packing import unpack
+from autoqec.decoders.pruned_sweep import PrunedSweep
+from autoqec.envs.packing import pack, unpack
 from autoqec.envs.problem import DecodingProblem
 
-_SHOTS, _ROUGHLY = 512, 64
-"""Typical shots."""
+_SHOTS, _ROUGHLY, _SWEPT = 512, 64, 16
+"""Typical shots; a sweep takes about as long for all of them."""
 LOOKED_THROUGH, HARD, _HARD_ROUGHLY, FEWEST = 2048, 64, 32, 16
 """Typical shots that are looked through for those that the stage before leaves unexplained; and at most, and at least, so many of these are
 counted: each of them is work."""
@@ -44,6 +45,8 @@ def stage_flops(
         small = count(counted, [seen[:4]], ctx)
         many = seen[: shots if earlier is None else hard]
         found.append(count(counted, [many], ctx).mean if small.spread else small.mean)
+        if (states := module.states[number]) is not None:
+            found[-1] += PrunedSweep(problem, states).flops(pack(rows[:_SWEPT].numpy().astype(np.uint8)))
         if number + 1 == len(stages):
             break
         with torch.no_grad():

@@ -58,7 +58,7 @@ def count_stages(
     earlier: npt.NDArray[Any] | None = None
     for stage in range(held.gates.stages):
         claim, count = _count(worker, held, stage, rows, earlier)
-        found.append(claim)
+        found.append(claim._replace(mean=claim.mean + deciders[stage].flops(rows[:COUNTED])))
         counted.append(count)
         if stage + 1 == held.gates.stages:
             break

@@ -27,7 +27,10 @@ def kind_of(dsl: PredecoderDSL) -> dict[str, Any]:
     if dsl.stages is None:
         kind |= _blocks(dsl)
     else:
-        first, *later = (_blocks(part) for part in dsl.parts)
+        first, *later = (
+            {"type": stage.type, "states": 2} if stage.type == "sweep" else _blocks(part)
+            for stage, part in zip(dsl.stages, dsl.parts, strict=True)
+        )
         kind |= {"type": dsl.type, "stages": [first, *({**stage, "share": 0.5} for stage in later)]}
     loss = dsl.training.loss if dsl.training.loss in ("backend_gap", "failures") else "bce"
     return kind | {"training": {"loss": loss, "epochs": 1, "batch_size": 16}}

@@ -90,7 +90,9 @@ def draft(
 
 def describe(dsl: PredecoderDSL) -> str:
     """A config in a few words."""
-    stages = " then ".join(f"{part.type} ({', '.join(_sizes(part))})" for part in dsl.parts)
+    stages = " then ".join(
+        part.type + (f" ({', '.join(sizes)})" if (sizes := _sizes(part)) else "") for part in dsl.parts
+    )
     parts = [dsl.type, *_sizes(dsl)] if dsl.stages is None else [f"cascade of {stages}"]
     if dsl.output_mode == "hard_flip":
         parts.append(f"hard flips above {dsl.confidence:g}")

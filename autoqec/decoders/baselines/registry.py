@@ -27,7 +27,8 @@ class Baseline:
     module, distribution: what has to be importable, and the name to install it by.
     needs_graph: runs on graph-like problems only. needs_context: only where an environment shows more detectors than the backend
     decodes. sees_context: it is given those, too, and the joint model. refuses: why it cannot take a
-    problem, None if it can. fast: microseconds a shot, so it can go along on every shot.
+    problem, None if it can. fast: microseconds a shot, so it can go along on every shot. default_order: where a name comes without one; None for
+    those that the environment asks for.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Baseline:
     refuses: Callable[[DecodingProblem], str | None] | None = None
     fast: bool = False
     has_order: bool = False
+    default_order: int | None = None
     note: str = ""
 
     @property
@@ -118,6 +120,7 @@ _MODULES = {
     "joint_bposd": "joint_bp_osd",
     "joint_relay": "joint_relay",
     "maximum_likelihood": "maximum_likelihood",
+    "sweep": "sweep",
 }
 
 
@@ -134,7 +137,7 @@ def entry(name: str) -> Baseline:
 
 
 def choose(wanted: Iterable[str], orders: Iterable[int], *, where: str) -> list[DecoderChoice]:
-    """Decoders by name, in order, each once. A name with an open order stands for every one of `orders`."""
+    """Decoders by name, in order, each once. A name with an open order stands for its default, or for every one of `orders`."""
     chosen: dict[DecoderChoice, None] = {}
     for text in wanted:
         name, _, order = text.partition("-")
@@ -144,11 +147,13 @@ def choose(wanted: Iterable[str], orders: Iterable[int], *, where: str) -> list[
                 where=where,
                 hint=f"known: {', '.join(_MODULES)}; an order is written as in bposd-10",
             )
-        if not entry(name).has_order:
+        baseline = entry(name)
+        if not baseline.has_order:
             chosen[DecoderChoice(name)] = None
-        else:
-            for value in [int(order)] if order else orders:
-                chosen[DecoderChoice(name, value)] = None
+            continue
+        usual = orders if baseline.default_order is None else (baseline.default_order,)
+        for value in [int(order)] if order else usual:
+            chosen[DecoderChoice(name, value)] = None
     return list(chosen)
 
 

@@ -49,7 +49,17 @@ class ShiftPredecoder(GnnPredecoder):
         return torch.stack([earlier.T, prior.T], dim=-1)
 
 
-LATER: dict[str, type[ProblemPredecoder]] = {**PREDECODERS, "gnn": ShiftPredecoder}
+class SweepStage(ProblemPredecoder):
+    """Holds the place of a sweep, which the trusted side does with the environment's priors: these are its answers."""
+
+    def fault_log_odds(self, syndrome: Tensor, ctx: dict[str, Any]) -> Tensor:
+        return self._prior(syndrome, ctx)
+
+    def edge_log_odds(self, syndrome: Tensor, ctx: dict[str, Any]) -> Tensor | None:
+        return None if self.edges is None else self._edge_prior(self.edges, syndrome, ctx).T
+
+
+LATER: dict[str, type[ProblemPredecoder]] = {**PREDECODERS, "gnn": ShiftPredecoder, "sweep": SweepStage}
 """The predecoders of the stages behind the first."""
 
 
@@ -57,7 +67,7 @@ class CascadePredecoder(ProblemPredecoder):
     """stages: in order. thresholds: of the gates behind all stages but the last, learned from shots and not by gradients.
 
     active: how many stages are in use; fewer than all while the others wait for their training. started: those that begin with all numbers
-    of a checkpoint.
+    of a checkpoint. states: of a stage that is a sweep, the patterns that it keeps.
     """
 
     thresholds: Tensor
@@ -72,13 +82,15 @@ class CascadePredecoder(ProblemPredecoder):
         self.started: frozenset[int] = frozenset()
         self._orders = tuple(stage.order for stage in dsl.stages or ())
         self._members = tuple(stage.members for stage in dsl.stages or ())
+        self.states = tuple(stage.states for stage in dsl.stages or ())
         self._shares, self._mean_flops = [stage.share for stage in dsl.stages or ()], dsl.mean_flops
         self.register_buffer("thresholds", torch.full((len(later),), START))
 
     @property
     def gates(self) -> Gates:
         thresholds = tuple(self.thresholds[: self.active - 1].tolist())
-        return Gates(thresholds, self._orders[: self.active], self._members[: self.active])
+        own = (each[: self.active] for each in (self._orders, self._members, self.states))
+        return Gates(thresholds, *own)
 
     @property
     def in_use(self) -> list[ProblemPredecoder]:
