@@ -87,14 +87,21 @@ def untrained_config(subject: Subject) -> dict[str, Any] | None:
 
 
 def has_untrained(dsl: Mapping[str, Any]) -> bool:
-    """Whether anything is left of a config without learned numbers: belief propagation, or orders of a cascade's stages."""
+    """Whether anything is left of a config without learned numbers: belief propagation, a sweep, or orders of a cascade's stages."""
     stages = stages_of(dsl)
     return any(_does_something(stage) for stage in (stages if len(stages) > 1 else stages[:1]))
 
 
 def _does_something(stage: Mapping[str, Any]) -> bool:
     """Untrained, that is: a network changes nothing then, but for what the backend does behind it."""
-    return stage.get("type") in ("neural_bp", "hybrid") or bool(_behind(stage))
+    return stage.get("type") in ("neural_bp", "hybrid") or bool(_behind(stage)) or bool(_sweep(stage))
+
+
+def _sweep(stage: Mapping[str, Any]) -> dict[str, Any]:
+    """A stage that learns nothing; nothing where it is not one."""
+    states = stage.get("states")
+    is_one = stage.get("type") == "sweep" and type(states) is int
+    return {"type": "sweep", "states": states} if is_one else {}
 
 
 def _behind(stage: Mapping[str, Any]) -> dict[str, int]:
@@ -117,7 +124,8 @@ def _untrained_cascade(stages: list[Mapping[str, Any]], output_mode: str) -> dic
     made = []
     for at, stage in enumerate(stages[: last + 1]):
         plain = _untrained_stage(stage, output_mode)
-        part = dict(_NETWORK) if plain is None else {name: plain[name] for name in ("type", "neural_bp")}
+        network = dict(_NETWORK) if plain is None else {name: plain[name] for name in ("type", "neural_bp")}
+        part = _sweep(stage) or network
         part |= {"share": 1.0} if at else {}
         made.append(part | _behind(stage))
     if len(made) == 1 and not _behind(made[0]):

@@ -289,6 +289,7 @@ def test_every_option_of_a_cascade_acts() -> None:
     assert by_share == [(1.0, 0.1), (1.0, 0.2)]
     assert made(of(first, {**last, "share": 0.1, "order": 3})).gates.orders == (None, 3)
     assert made(of(first, {**last, "share": 0.1, "members": 4})).gates.members == (None, 4)
+    assert made(of(first, {"type": "sweep", "share": 0.1, "states": 9})).gates.states == (None, 9)
     parts = PredecoderDSL.model_validate(of(first, {**last, "epochs": 7}, mean_flops=10**8)).parts
     assert [part.training.epochs for part in parts] == [3, 7]
 

@@ -15,6 +15,7 @@ from autoqec.decoders.gates import Gates
 from autoqec.decoders.onnx_file import PREFIX, described
 from autoqec.decoders.onnx_predecoder import OnnxPredecoder
 from autoqec.decoders.onnx_stages import about_stage, stage_path
+from autoqec.decoders.pruned_sweep import PrunedSweep
 from autoqec.envs.load import load_env
 from autoqec.envs.packing import unpack
 from autoqec.envs.problem import U8, DecodingProblem, log_odds
@@ -121,6 +122,19 @@ def test_members_of_the_file_decide(linear: Linear, written: Path) -> None:
     assert is_close[own.stage == 1].mean() < 0.1
 
 
+def test_a_sweep_of_the_file_decides(linear: Linear, written: Path) -> None:
+    gates = Gates(GATES.thresholds, GATES.orders, states=(None, 16))
+    said = about_stage(1, gates, "mwpm", sees_earlier=False, path=written)
+    _change(written, 2, {"stage_states": said["stage_states"]})
+    found = OnnxPredecoder(written, linear.problem)
+    assert found.gates == gates
+    staged = found.staged(SHOTS, sure_of_all=True)
+    swept = PrunedSweep(linear.problem, 16).decode_with_confidence(SHOTS)
+    last = staged.stage == 1
+    assert (staged.predictions[last] == swept.predictions[last]).all()
+    assert (staged.log_odds[last] == swept.log_odds[last]).all()
+
+
 def test_the_threshold_of_the_file_is_the_gate(linear: Linear, written: Path) -> None:
     _change(written, 1, {"threshold": "0.0"})
     assert OnnxPredecoder(written, linear.problem).staged(SHOTS).reached(2) == (len(SHOTS), 0)
@@ -175,6 +189,7 @@ def test_a_missing_stage_is_named(name: str, linear: Linear, written: Path) -> N
         (1, {"threshold": None}, "has the threshold ''"),
         (2, {"stage_order": "4"}, "mwpm has no order"),
         (2, {"stage_members": "1"}, "members is between 2 and 256"),
+        (2, {"stage_states": "0"}, "states is between 1 and 65536"),
     ],
 )
 def test_files_that_do_not_belong_together_are_refused(

@@ -571,6 +571,10 @@ def test_an_untrained_cascade_keeps_places_and_orders() -> None:
     assert first is not None
     assert [stage["order"] for stage in first] == [10, 10]
     assert of(net, {**net, "share": 0.1}) is None
+    swept = of(net, {**net, "share": 0.2}, {"type": "sweep", "states": 16, "share": 0.1})
+    assert types(swept) == ["gnn", "gnn", "sweep"]
+    assert swept is not None
+    assert swept[2]["states"] == 16
 
 
 def test_thresholds_of_gates_are_not_shuffled_into_weights() -> None:

@@ -13,6 +13,7 @@ from autoqec.decoders.cost import measure
 from autoqec.decoders.dsl_schema import PredecoderDSL
 from autoqec.decoders.gates import EVERY_SHOT, THRESHOLDS, Gates, planned_shares
 from autoqec.decoders.pipeline import PredecoderPipeline
+from autoqec.decoders.pruned_sweep import OPERATIONS, PrunedSweep
 from autoqec.envs.build import problem_from_dem
 from autoqec.envs.load import load_env
 from autoqec.envs.packing import unpack
@@ -112,6 +113,62 @@ def test_members_need_matching(steane) -> None:
     one = {"type": "neural_bp", "neural_bp": {"iterations": 1}}
     module = compile_predecoder(cascade(one, {**one, "share": 0.5, "members": 4}), problem)
     with pytest.raises(InputError, match="osd has no members"):
+        PredecoderPipeline(module, make_backend(problem, "osd"))
+
+
+SWEEP = {"type": "sweep", "states": 32, "share": 0.1}
+
+
+def test_a_sweep_decides_what_reaches_it_whatever_the_weights(scene) -> None:
+    problem, backend, shots = scene
+    module = moved(cascade(SMALL, SWEEP), problem)
+    module.thresholds.fill_(3.0)
+    found = PredecoderPipeline(module, backend).staged(shots.detectors, sure_of_all=True)
+    swept = PrunedSweep(problem, 32).decode_with_confidence(shots.detectors)
+    first = PredecoderPipeline(module.stages[0], backend).decode_with_confidence(shots.detectors)
+    last = found.stage == 1
+    assert ((first.log_odds < 3.0) == last).all()
+    assert 0 < last.sum() < SHOTS
+    for answered, by in ((last, swept), (~last, first)):
+        assert (found.predictions[answered] == by.predictions[answered]).all()
+        assert (found.log_odds[answered] == by.log_odds[answered]).all()
+    assert not list(module.stages[1].parameters())
+
+
+def test_a_sweep_is_counted(scene) -> None:
+    problem, _, _ = scene
+    costs = [
+        measure(compile_predecoder(cascade(SMALL, {**SWEEP, "states": states}), problem), problem)
+        for states in (8, 64)
+    ]
+    first, second = (cost.stage_flops[1] for cost in costs)
+    assert OPERATIONS * problem.n_faults < first < second
+    assert costs[1].flops_per_syndrome == pytest.approx(costs[1].stage_flops[0] + 0.1 * second, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("stages", "message"),
+    [
+        ([{**SWEEP, "share": None}, SMALL], "is the last one"),
+        ([SMALL, {"type": "sweep", "share": 0.1}], "needs states"),
+        ([SMALL, {**LARGE, "states": 8}], "states belongs to a stage of type 'sweep'"),
+        ([SMALL, {**SWEEP, "members": 4}], "has no members"),
+        ([SMALL, {**SWEEP, "epochs": 3}], "has no epochs"),
+        ([SMALL, {**SWEEP, "states": 0}], "greater than or equal to 1"),
+    ],
+)
+def test_what_a_sweep_is_not(stages, message) -> None:
+    with pytest.raises(ValidationError, match=message):
+        cascade(*stages)
+    with pytest.raises(ValidationError, match="type"):
+        PredecoderDSL.model_validate({"type": "sweep", "output_mode": "soft_priors"})
+
+
+def test_a_sweep_needs_a_problem_that_is_narrow() -> None:
+    problem = load_env("bb72_capacity").problem(0.03)
+    one = {"type": "neural_bp", "neural_bp": {"iterations": 1}}
+    module = compile_predecoder(cascade(one, SWEEP), problem)
+    with pytest.raises(InputError, match="a sweep takes at most 10"):
         PredecoderPipeline(module, make_backend(problem, "osd"))
 
 
