@@ -81,7 +81,7 @@ def test_every_option_of_the_dsl_is_in_the_space():
                     chosen = value if isinstance(value, list) else [value]
                     seen.setdefault(f"{block}.{option}".strip("."), set()).update(chosen)
     wanted = {
-        "type": dsl_schema.StageType,  # a cascade is stacked of two rounds
+        "type": dsl_schema.NetworkType,  # a cascade is stacked of two rounds
         "output_mode": dsl_schema.OutputMode,
         "gnn.message_fn": dsl_schema.MessageFn,
         "gnn.aggregation": dsl_schema.Aggregation,
