@@ -16,6 +16,9 @@ _HEAD = """# Results
 Every predecoder of the [zoo](zoo.md) that is verified, beside every classical decoder of its environment, on the same shots. All figures are those of the verifier's
 reports ([verification.md](verification.md)): `python tools/results.py` writes this page from them, and a test compares the two. `autoqec zoo verify` measures them again.
 In brackets: 95% intervals. A slow classical decoder has fewer shots, and is then compared on those alone. Times are of one core of the machine that verified.
+
+Two classical decoders that come near the best there can be are not among those of the reports: Tesseract, and [`sweep-N`](decoders.md#a-sweep-over-the-detectors). They are compared with some of these entries in
+[predecoders.md](predecoders.md#how-far-from-the-best-decoder): by itself `sweep-128` is as good as `surface_d5_depol/cascade_sweep`, which uses it for 2.4% of the shots, and takes 15 times as long.
 """
 _DISTANCES = """## How gain and cost grow with distance
 
