@@ -219,13 +219,13 @@ def test_show_prints_card_and_provenance() -> None:
 @pytest.mark.parametrize(
     "words",
     [
-        ("zoo", "show", "surface_d5_depol/cascade"),
-        ("zoo", "verify", "surface_d5_depol/cascade"),
-        ("zoo", "get", "surface_d5_depol/cascade", "new"),
-        ("verify", "zoo:surface_d5_depol/cascade"),
-        ("export", "zoo:surface_d5_depol/cascade", "--onnx", "m.onnx"),
-        ("baseline", "surface_d5_depol", "--with", "zoo:surface_d5_depol/cascade"),
-        ("decode", "--predecoder", "zoo:surface_d5_depol/cascade", "--in", "-", "--out", "-"),
+        ("zoo", "show", "surface_d5_depol/cascade_3"),
+        ("zoo", "verify", "surface_d5_depol/cascade_3"),
+        ("zoo", "get", "surface_d5_depol/cascade_3", "new"),
+        ("verify", "zoo:surface_d5_depol/cascade_3"),
+        ("export", "zoo:surface_d5_depol/cascade_3", "--onnx", "m.onnx"),
+        ("baseline", "surface_d5_depol", "--with", "zoo:surface_d5_depol/cascade_3"),
+        ("decode", "--predecoder", "zoo:surface_d5_depol/cascade_3", "--in", "-", "--out", "-"),
     ],
 )
 def test_an_unknown_name_is_refused_with_the_nearest(
