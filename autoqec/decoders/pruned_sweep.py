@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from autoqec.decoders.backends._kernels.pruned_sweep import Steps, sweep
-from autoqec.decoders.detector_sweep import sweep_order
 from autoqec.decoders.protocol import Confident
+from autoqec.decoders.sweep_order import sweep_order
 from autoqec.envs.packing import checked, pack, unpack
 from autoqec.envs.problem import F64, U8, DecodingProblem
 from autoqec.errors import InputError
