@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from autoqec.decoders.backends._kernels.pruned_sweep import Steps, sweep
+from autoqec.decoders.dsl_schema import MOST_STATES
 from autoqec.decoders.protocol import Confident
 from autoqec.decoders.sweep_order import sweep_order
 from autoqec.envs.packing import checked, pack, unpack
@@ -22,7 +23,6 @@ from autoqec.errors import InputError
 
 STATES = 64
 """By default."""
-MOST_STATES = 1 << 20
 MOST_OPEN = 64
 """Bits of a pattern."""
 MOST_OBSERVABLES = 10
@@ -52,6 +52,8 @@ class PrunedSweep:
             raise InputError(
                 f"{problem.name} {reason}", where="sweep", hint="use matching or ordered statistics"
             )
+        if not 1 <= states <= MOST_STATES:
+            raise InputError(f"keeps between 1 and {MOST_STATES} patterns, not {states}", where="sweep")
         self._n_checks, self._n_observables = problem.n_checks, problem.n_observables
         self._states = states
         self._steps = _steps(problem)

@@ -95,6 +95,10 @@ def test_what_it_cannot_sweep_is_refused() -> None:
     wide = load_env("bb72_capacity").problem(0.03)
     with pytest.raises(InputError, match="has 12 observables, and a sweep takes at most 10"):
         PrunedSweep(wide)
+    narrow = load_env("surface_d3_depol").problem(0.01)
+    for states in (0, 10**10):
+        with pytest.raises(InputError, match="keeps between 1 and 65536 patterns"):
+            DecoderChoice("sweep", states).build(narrow)
     half = load_env("bb72_depol").problem(0.003)
     assert "one half of the syndrome" in str(unavailable(DecoderChoice("sweep", 64), half))
 

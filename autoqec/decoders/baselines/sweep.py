@@ -9,7 +9,7 @@ from autoqec.envs.problem import DecodingProblem
 
 
 def _build(problem: DecodingProblem, states: int) -> Decoder:
-    return PrunedSweep(problem, max(states, 1))
+    return PrunedSweep(problem, states)
 
 
 ENTRY = Baseline(
