@@ -161,6 +161,8 @@ def _print(found: dict[str, Any], record: RunRecord) -> None:
         )
         if (target := found["front"][0]["target"]) is not None:
             click.echo(f"Target: {Target.model_validate(target).text} (round {found['front'][0]['round']})")
+    if found["not_backed"] is not None:
+        click.echo(found["not_backed"])
     if record.plan.is_smoke:
         click.echo(f"Not verified: {files.candidate_pareto}")
         return

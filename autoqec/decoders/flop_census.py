@@ -154,21 +154,30 @@ def _kinds(kind: type) -> set[type]:
 
 
 def count(
-    module: Any, syndromes: Sequence[torch.Tensor], ctx: dict[str, Any], *, alone: int = 0
+    module: Any,
+    syndromes: Sequence[torch.Tensor],
+    ctx: dict[str, Any],
+    *,
+    alone: int = 0,
+    answers: list[torch.Tensor] | None = None,
 ) -> FlopCount:
     """The count over batches of syndromes, each of an even number of shots; `alone` shots of the first are asked one by one, too.
+    answers: a list for what the module answered to each batch while it was counted.
 
     A batch S and its halves A and B: what a call costs whatever its batch is c(A) + c(B) - c(S), and the rest is the shots' own. For
     a count that is the same for every shot this is exact.
     """
 
     def flops(rows: torch.Tensor) -> int:
-        return count_call(module, rows, ctx)
+        return _counted_call(module, rows, ctx)[0]
 
     own, calls, halves, shots = 0, 0, [], 0
     for batch in syndromes:
         half = len(batch) // 2
-        whole, parts = flops(batch[: 2 * half]), [flops(batch[:half]), flops(batch[half : 2 * half])]
+        whole, answer = _counted_call(module, batch[: 2 * half], ctx)
+        parts = [flops(batch[:half]), flops(batch[half : 2 * half])]
+        if answers is not None:
+            answers.append(answer)
         call = max(sum(parts) - whole, 0)
         own, calls, shots = own + whole - call, max(calls, call), shots + 2 * half
         halves += [(part - call) / half for part in parts]
@@ -180,10 +189,14 @@ def count(
 
 def count_call(module: Any, syndrome: torch.Tensor, ctx: dict[str, Any]) -> int:
     """FLOPs of one call, with all that a call costs whatever its batch."""
+    return _counted_call(module, syndrome, ctx)[0]
+
+
+def _counted_call(module: Any, syndrome: torch.Tensor, ctx: dict[str, Any]) -> tuple[int, torch.Tensor]:
     with torch.no_grad(), reference_path(), _Census() as census:
         # The copy is the syndrome being read: one step for each detector.
-        asked(module, syndrome.clone(memory_format=torch.contiguous_format), ctx)
-    return int(census.flops)
+        answer = asked(module, syndrome.clone(memory_format=torch.contiguous_format), ctx)
+    return int(census.flops), answer
 
 
 class AfterStage(torch.nn.Module):

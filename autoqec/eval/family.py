@@ -1,6 +1,7 @@
-"""What shares one plan of confirmations: a run, by its identity and base commit, or a round that stands alone.
+"""What shares one plan of confirmations: a run, by its identity, or a round that stands alone.
 
-Neither is a folder's name: a run that is copied, linked or renamed is the same run, and its budget is what is left of it.
+A folder's name is not an identity: a run that is copied, linked or renamed is the same run, and its budget is what is left of it. Whoever gives a run
+another identity has begun a new one, as anybody may: alpha bounds the false gains of one run.
 """
 
 from __future__ import annotations

@@ -139,13 +139,17 @@ def _guards(report: VerifyReport) -> str:
 def _ablation(report: VerifyReport) -> str:
     if (found := report.ablation) is None:
         return ""
+
+    def form(name: str, shots: int | None) -> str:
+        return name if shots in (None, found.shots) else f"{name}, on {shots} shots"
+
     lers = (
         ("baseline", found.ler_baseline),
         ("untrained algorithm", found.ler_untrained),
         ("as submitted", found.ler_real),
-        *((f"noise {dose.dose:g}", dose.ler) for dose in found.doses),
-        ("shuffled", found.ler_shuffled),
-        ("re-initialised", found.ler_reinitialised),
+        *((form(f"noise {dose.dose:g}", dose.shots), dose.ler) for dose in found.doses),
+        (form("shuffled", found.shots_shuffled), found.ler_shuffled),
+        (form("re-initialised", found.shots_reinitialised), found.ler_reinitialised),
     )
     text = (
         f"{found.shots} shots. The algorithm alone gains {found.algorithm_gain:.4g} "

@@ -110,11 +110,13 @@ def hypervolume_by_round(
 
 @dataclass(frozen=True)
 class Admission:
-    """What became of a row: whether it is on the front, why, and which members it pushed out."""
+    """What became of a row: whether it is on the front, why, and which members it pushed out. is_repeat: the front has this predecoder
+    by another round."""
 
     entered: bool
     reason: str
     left: tuple[ParetoRow, ...] = ()
+    is_repeat: bool = False
 
 
 def add(archive: Archive, row: ParetoRow) -> tuple[Archive, Admission]:
@@ -126,7 +128,7 @@ def add(archive: Archive, row: ParetoRow) -> tuple[Archive, Admission]:
     known = {identity: member for member in archive.rows for identity in member.identities()}
     for identity in row.identities():
         if identity in known and known[identity].figures != row.figures:
-            return archive, Admission(False, f"same {identity[0]} as {known[identity].name}")
+            return archive, Admission(False, f"same {identity[0]} as {known[identity].name}", is_repeat=True)
     there = {member.commit_sha for member in archive.rows}
     after = archive if row.commit_sha in there else archive_of((*archive.rows, row))
     row = next(member for member in after.rows if member.commit_sha == row.commit_sha)

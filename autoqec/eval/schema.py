@@ -84,10 +84,12 @@ class DoseRow(Row):
     dose: float
     ler: float
     ler_ci: Interval
+    shots: int | None = None
 
 
 class Ablation(Row):
-    """Where a gain comes from. All LERs on the same `shots` at the reference p.
+    """Where a gain comes from. All LERs on the same `shots` at the reference p; of ablated forms that are slow on the first of them, where
+    their own numbers of shots say so.
 
     untrained: this package's own untrained computation of the same kind (plain belief propagation for a learned one).
     algorithm_gain: baseline minus untrained; weights_gain: untrained minus real. attribution: which of the two are
@@ -108,6 +110,8 @@ class Ablation(Row):
     survives: list[str]
     changed_by_shuffle: int
     doses: list[DoseRow]
+    shots_shuffled: int | None = None
+    shots_reinitialised: int | None = None
 
 
 class CostCensus(Row):

@@ -16,15 +16,18 @@ import numpy.typing as npt
 from autoqec.decoders.gates import I64, expected_flops
 from autoqec.envs.problem import F64, U8
 from autoqec.eval.cascade_schema import CascadeCost, StageRow
+from autoqec.eval.two_paths import Compared, compare
 from autoqec.eval.verification_state import VerificationState
 from autoqec.eval.verifier_worker import VerifierWorker
 from autoqec.sandbox.worker import FlopClaim, HeldModel, ModelWorker
 from autoqec.stats.intervals import upper_bound
 
-LOOKED_THROUGH, COUNTED, MORE, SINGLE = 4096, 64, 128, 1000
+LOOKED_THROUGH, COUNTED, MORE = 4096, 64, 128
 """MORE: shots that are counted at a stage whose cost is not the same for all of them."""
-FEWEST = 16
-"""Shots that a stage is counted on at least."""
+SINGLE, SINGLE_S = 1000, 20.0
+"""Shots at least that are decoded one at a time, and seconds in which there may be more: one in a thousand is the slowest of them."""
+FEWEST = 64
+"""Shots at least that a stage is counted on."""
 GROUPS = 8
 """Equal groups of them, whose means say by how much shots differ; a call of the count is two."""
 _RANGE = 2.85
@@ -34,13 +37,14 @@ LEVEL = 0.95
 
 class StageCount(NamedTuple):
     """flops, spread: of each stage, as `sandbox.worker.FlopClaim` has them. shots: on so many, in GROUPS. decoder_us: of one shot at a
-    time, at 50, 99 and 99.9%."""
+    time, at 50, 99 and 99.9%. compared: the two paths of each later stage of foreign code."""
 
     flops: tuple[int, ...] = ()
     spread: tuple[float, ...] = ()
     shots: tuple[int, ...] = ()
     per_call: tuple[int, ...] = ()
     decoder_us: tuple[float, ...] = ()
+    compared: tuple[Compared, ...] = ()
 
     def per_shot(self, stage: int) -> float:
         """Standard deviation of one shot's FLOPs at a stage, by the spread of the groups' means."""
@@ -48,27 +52,42 @@ class StageCount(NamedTuple):
 
 
 def count_stages(
-    verifier: VerifierWorker, problem: str, model: str, worker: ModelWorker, held: HeldModel, shots: U8
+    verifier: VerifierWorker,
+    problem: str,
+    model: str,
+    worker: ModelWorker,
+    held: HeldModel,
+    shots: U8,
+    *,
+    is_foreign: bool,
 ) -> StageCount:
-    """shots: no process was asked them before; the first of those that reach a stage are counted there."""
+    """shots: no process was asked them before. The first of those that reach a stage are counted there; what later stages of foreign code answer
+    then is compared with what they answer in the process of the main test."""
     deciders = verifier.deciders(problem, held.gates)
     found: list[FlopClaim] = []
     counted: list[int] = []
+    compared: list[Compared] = []
     rows = shots
     earlier: npt.NDArray[Any] | None = None
     for stage in range(held.gates.stages):
-        claim, count = _count(worker, held, stage, rows, earlier)
+        claim, part, counted_answers = _count(worker, held, stage, rows, earlier)
+        if is_foreign and earlier is not None:  # the first stage is compared on shots of its own
+            compared.append(
+                compare(verifier, problem, model, held, counted_answers, rows[part], stage, earlier[part])
+            )
         found.append(claim._replace(mean=claim.mean + deciders[stage].flops(rows[:COUNTED])))
-        counted.append(count)
+        counted.append(part.stop - part.start)
         if stage + 1 == held.gates.stages:
             break
         raw = worker.answers(held, rows, stage=stage, earlier=earlier)
-        answers = verifier.screened(problem, held, raw)
-        _, sure = deciders[stage].judged(answers.kind, answers.raw, rows, sure_of_all=False)
+        given = verifier.screened(problem, held, raw)
+        _, sure = deciders[stage].judged(given.kind, given.raw, rows, sure_of_all=False)
         left = reaching(sure, held.gates.thresholds[stage])
-        rows, earlier = rows[left], answers.raw[left]
-    spent = []
-    for row in shots[:SINGLE]:
+        rows, earlier = rows[left], given.raw[left]
+    spent: list[float] = []
+    for row in shots:
+        if len(spent) >= SINGLE and sum(spent) > SINGLE_S:
+            break
         start = time.perf_counter()
         answers = verifier.ask(problem, model, row[None])
         verifier.predict(problem, model, row[None], answers)
@@ -79,6 +98,7 @@ def count_stages(
         tuple(counted),
         tuple(each.per_call for each in found),
         tuple(float(1e6 * np.percentile(spent, q)) for q in (50, 99, 99.9)),
+        tuple(compared),
     )
 
 
@@ -90,15 +110,15 @@ def reaching(sure: F64, threshold: float) -> I64:
 
 def _count(
     worker: ModelWorker, held: HeldModel, stage: int, rows: U8, earlier: npt.NDArray[Any] | None
-) -> tuple[FlopClaim, int]:
-    """What a stage costs, and on how many shots that was counted: more, and other ones, where it is not the same for all."""
+) -> tuple[FlopClaim, slice, npt.NDArray[Any]]:
+    """What a stage costs, on which shots that was counted, and its answers to them: more, and other ones, where the cost is not the same for all."""
 
-    def on(start: int, stop: int) -> tuple[FlopClaim, int]:
+    def on(start: int, stop: int) -> tuple[FlopClaim, slice, npt.NDArray[Any]]:
         each = (min(stop, len(rows)) - start) // GROUPS
-        stop = start + each * GROUPS
-        before = None if earlier is None else earlier[start:stop]
-        claim = worker.flops(held, rows[start:stop], batch=2 * each, stage=stage, earlier=before)
-        return claim, stop - start
+        part = slice(start, start + each * GROUPS)
+        before = None if earlier is None else earlier[part]
+        claim, answers = worker.counted(held, rows[part], batch=2 * each, stage=stage, earlier=before)
+        return claim, part, answers
 
     first = on(0, COUNTED)
     if first[0].spread and len(rows) >= COUNTED + MORE:

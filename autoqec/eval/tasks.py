@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -20,8 +21,8 @@ from autoqec.eval.verifier_worker import SLICE, VerifierWorker
 
 F32 = npt.NDArray[np.float32]
 
-PIECE = 500
-"""Shots between two looks at the clock."""
+PIECE, FIRST = 500, 8
+"""Shots at most between two looks at the clock, and at first."""
 QUESTIONS = 2 * SLICE
 """Shots of an estimate, or of the main test once more, that are asked at a time: so few that no order of them can be learned."""
 
@@ -60,6 +61,20 @@ class Scored(NamedTuple):
     metered: Figures = ()
     log_odds: F32 = np.empty(0, dtype=np.float32)
     answered: tuple[int, ...] = ()
+
+
+def _parts(shots: Shots, seconds: float | None) -> Iterator[Shots]:
+    """All of the shots at once; or, where there is a time, as many as are done in it, no more at once than its rest allows."""
+    begin, done = time.perf_counter(), 0
+    step = len(shots.detectors) if seconds is None else FIRST
+    while done < len(shots.detectors):
+        yield Shots(*(rows[done : done + step] for rows in shots))
+        done += step
+        if seconds is not None:
+            spent = time.perf_counter() - begin
+            if spent >= seconds:
+                return
+            step = max(1, min(2 * step, PIECE, int((seconds - spent) * done / max(spent, 1e-9))))
 
 
 @dataclass(frozen=True)
@@ -102,14 +117,10 @@ class Baseline:
         decoder.decode(shots.detectors[:16])  # compiles, where there is something to compile
         begin = time.perf_counter()
         parts: list[U8] = []
-        step = PIECE if self.seconds is not None else self.stop - self.start
         done = 0
-        while done < len(shots.detectors):
-            part = Shots(*(rows[done : done + step] for rows in shots))
+        for part in _parts(shots, self.seconds):
             parts.append((decoder.decode(part.detectors) != part.observables).any(axis=1))
             done += len(part.detectors)
-            if self.seconds is not None and time.perf_counter() - begin > self.seconds:
-                break
         bits = np.packbits(np.concatenate(parts), bitorder="little")
         return Scored(self.start, done, bits, time.perf_counter() - begin)
 
@@ -138,10 +149,8 @@ class Candidate:
         begin = time.perf_counter()
         failed, waited, invalid, log_odds, beside, reached = [], 0.0, 0, [], 0.0, []
         complaints: dict[str, None] = {}
-        step = PIECE if self.seconds is not None else self.stop - self.start
         done = 0
-        while done < len(shots.detectors):
-            part = Shots(*(rows[done : done + step] for rows in shots))
+        for part in _parts(shots, self.seconds):
             answers = verifier.ask(self.where.problem, self.model, part.detectors, meter, self.order)
             predicted = verifier.predict(self.where.problem, self.model, part.detectors, answers, self.order)
             failed.append((predicted != part.observables).any(axis=1) | ~answers.valid)
@@ -157,8 +166,6 @@ class Candidate:
             invalid += int((~answers.valid).sum())
             complaints |= dict.fromkeys(answers.complaints)
             done += len(part.detectors)
-            if self.seconds is not None and time.perf_counter() - begin > self.seconds:
-                break
         bits = np.packbits(np.concatenate(failed), bitorder="little")
         seconds = time.perf_counter() - begin - waited - beside
         spent = (

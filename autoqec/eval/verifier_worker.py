@@ -191,22 +191,23 @@ class VerifierWorker:
         """
         gates = self.gates(model)
         if gates.stages == 1:
-            return self._ask_stage(problem, model, detectors, meter, 0, None)
+            return self.ask_stage(problem, model, detectors, meter=meter)
 
         def ask(stage: int, rows: I64, earlier: npt.NDArray[Any] | None) -> Answers:
-            return self._ask_stage(problem, model, detectors[rows], meter, stage, earlier)
+            return self.ask_stage(problem, model, detectors[rows], stage, earlier, meter)
 
         return through_gates(ask, self.deciders(problem, gates, order), gates.thresholds, detectors)
 
-    def _ask_stage(
+    def ask_stage(
         self,
         problem: str,
         model: str,
         detectors: U8,
-        meter: Meter | None,
-        stage: int,
-        earlier: npt.NDArray[Any] | None,
+        stage: int = 0,
+        earlier: npt.NDArray[Any] | None = None,
+        meter: Meter | None = None,
     ) -> Answers:
+        """One stage on all of the shots, or the whole of a model that has one. earlier: what the stage before said about them."""
         code = self.setup.models[model].code
         parts = []
         for start in range(0, len(detectors), SLICE):

@@ -174,6 +174,13 @@ def _is_lost(files: RunDir, origin: Origin, known: set[tuple[str, object]], home
         row = front_row(report_behind(files, origin, home=home), origin, None)
     except AutoQECError:
         return False
-    entered = origin.get("verification") or {}
-    same_as_another = isinstance(entered, Mapping) and str(entered.get("front_reason")).startswith("same ")
-    return not same_as_another and not any(identity in known for identity in row.identities())
+    return not _is_repeat(origin) and not any(identity in known for identity in row.identities())
+
+
+def _is_repeat(origin: Origin) -> bool:
+    """Whether the front had the predecoder by another round. Rows of older versions say so in words."""
+    told = origin.get("verification")
+    if not isinstance(told, Mapping):
+        return False
+    known = told.get("front_has_it")
+    return known is True if known is not None else str(told.get("front_reason")).startswith("same ")

@@ -90,9 +90,19 @@ def report_left(round_dir: Path, *, is_composed: bool) -> VerifyReport | None:
 
 
 def verification_of(report: VerifyReport | None, admission: Admission | None) -> dict[str, Any] | None:
-    """The report in a few figures."""
+    """What the history says of a verification."""
     if report is None:
         return None
+    return {
+        **figures_of(report),
+        "entered_front": admission.entered if admission is not None else False,
+        "front_reason": admission.reason if admission is not None else None,
+        "front_has_it": admission.is_repeat if admission is not None else False,
+    }
+
+
+def figures_of(report: VerifyReport) -> dict[str, Any]:
+    """The report in a few figures."""
     head = report.headline
     return {
         "figures_from": head.source,
@@ -114,8 +124,6 @@ def verification_of(report: VerifyReport | None, admission: Admission | None) ->
         "broken_guards": [guard.name for guard in report.guards if guard.ok is False],
         "notes": report.notes,
         "seconds": report.seconds,
-        "entered_front": admission.entered if admission is not None else False,
-        "front_reason": admission.reason if admission is not None else None,
     }
 
 

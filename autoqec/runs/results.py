@@ -1,12 +1,14 @@
-"""What a run has come to, for its end."""
+"""What a run has come to, for its end. The front and its figures are those that the verifier's own reports give (`backing`)."""
 
 from __future__ import annotations
 
 from collections import Counter
 from typing import Any
 
-from autoqec.eval.pareto import best_of, read_front
+from autoqec.eval.pareto import best_of
 from autoqec.runs import run_log
+from autoqec.runs.backing import backed_front
+from autoqec.runs.front import figures_of
 from autoqec.runs.history import rounds_of, seconds_of
 from autoqec.runs.plan import Plan
 from autoqec.runs.run import Run
@@ -14,14 +16,13 @@ from autoqec.runs.run import Run
 
 def results(run: Run, plan: Plan) -> dict[str, Any]:
     rows = rounds_of(run.history.rows())
-    members = read_front(run.files.path)
-    front = [member.model_dump(mode="json") for member in members]
-    by_round = {row["round"]: row for row in rows}
-    for member in front:
-        row = by_round.get(member["round"], {})  # none yet, of a round that was killed on its way to history
-        verified = row.get("verification") or {}
-        member["ratio"], member["target"] = verified.get("ratio"), verified.get("target")
-        member["verification"] = verified
+    backed = backed_front(run.files.path)
+    members = backed.archive.front
+    front = []
+    for member in members:
+        verified = figures_of(backed.reports[member.round])
+        told = {"ratio": verified["ratio"], "target": verified["target"], "verification": verified}
+        front.append({**member.model_dump(mode="json"), **told})
     verdicts = Counter(str(row.get("verdict") or row["status"]) for row in rows)
     return {
         "run_id": run.run_id,
@@ -32,6 +33,7 @@ def results(run: Run, plan: Plan) -> dict[str, Any]:
         "verdicts": dict(verdicts),
         "verified": verdicts["VERIFIED"],
         "front": front,
+        "not_backed": backed.remark,
         "best": None if (best := best_of(members)) is None else front[members.index(best)],
         "candidates": run_log.candidates(rows) if plan.is_smoke else None,
         "seconds": round(sum(map(seconds_of, rows)), 1),

@@ -80,14 +80,14 @@ class Session:
 
     def cost(self, payload: bytes) -> bytes:
         meta, arrays = wire.unpack(payload)
-        counted = self.models[meta["model"]].counted(
+        counted, answers = self.models[meta["model"]].counted(
             arrays["detectors"],
             int(meta["batch"]),
             int(meta["alone"]),
             stage=int(meta["stage"]),
             earlier=arrays.get("earlier"),
         )
-        return bytes(wire.pack(counted._asdict(), {}))
+        return bytes(wire.pack(counted._asdict(), {"answers": answers} if meta["with_answers"] else {}))
 
     def checkpoint(self, payload: bytes) -> bytes:
         from autoqec.decoders import checkpoint
@@ -153,7 +153,7 @@ class _Model:
         )  # packed bits of a transposed answer lie in columns
 
     def counted(self, detectors: Any, batch: int, alone: int, *, stage: int = 0, earlier: Any = None) -> Any:
-        """The FlopCount of a stage over packed shots."""
+        """The FlopCount of a stage over packed shots, and what it answered while it was counted."""
         import torch
 
         module, batches = self.stages[stage], list(self._batches(detectors, batch))
@@ -161,7 +161,14 @@ class _Model:
             module = _census().AfterStage(module, self.problem.n_checks, f"earlier_{self.kind}")
             before = self._before(earlier, len(detectors), batch)
             batches = [torch.cat(each, dim=1) for each in zip(batches, before, strict=True)]
-        return _census().count(module, batches, self._ctx, alone=alone)
+        if self.kind == "priors":
+            module = _Priors(module)
+        found: list[Any] = []
+        counted = _census().count(module, batches, self._ctx, alone=alone, answers=found)
+        parts = [
+            self._sent(answer, len(batch) // 2 * 2) for answer, batch in zip(found, batches, strict=True)
+        ]
+        return counted, np.ascontiguousarray(np.concatenate(parts))
 
     def _before(self, earlier: Any, shots: int, batch: int) -> Iterator[Any]:
         """What the stage before said, batch by batch; None each time for the first stage."""
@@ -187,11 +194,30 @@ class _Model:
             out = module.edge_log_odds(syndrome, ctx)
         else:
             out = module(syndrome, ctx)
-        if tuple(out.shape) != (len(syndrome), self.columns):
-            raise ValueError(f"the module answered {tuple(out.shape)} for {len(syndrome)} shots")
+        return self._sent(out, len(syndrome))
+
+    def _sent(self, out: Any, shots: int) -> Any:
+        """An answer as the other side takes it."""
+        if tuple(out.shape) != (shots, self.columns):
+            raise ValueError(f"the module answered {tuple(out.shape)} for {shots} shots")
         if self.kind == "faults":
             return np.packbits(out.bool().cpu().numpy(), axis=1, bitorder="little")
         return out.float().cpu().numpy()
+
+
+class _Priors:
+    """A module of which the backend wants priors, also where it could give weights."""
+
+    output_mode = "soft_priors"
+
+    def __init__(self, module: Any) -> None:
+        self._module = module
+
+    def edge_log_odds(self, _syndrome: Any, _ctx: Any) -> None:
+        return None
+
+    def __call__(self, syndrome: Any, ctx: Any) -> Any:
+        return self._module(syndrome, ctx)
 
 
 def serve(source: int, sink: int) -> None:

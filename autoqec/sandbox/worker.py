@@ -5,6 +5,7 @@ What comes back is only ever numbers of a known type, shape and length; what the
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -116,10 +117,7 @@ class ModelWorker(ConfinedProcess):
 
         stage: of a cascade; earlier: what the stage before it said about these shots, as this side had it.
         """
-        shape: tuple[int, int] = (len(detectors), model.columns)
-        dtype: type[np.generic] = np.float32
-        if model.kind == "faults":
-            shape, dtype = (len(detectors), width(model.columns)), np.uint8
+        shape, dtype = _form(model, len(detectors))
         out = np.empty(shape, dtype=dtype)
         for start in range(0, len(detectors), _ROWS):
             rows = detectors[start : start + _ROWS]
@@ -128,18 +126,12 @@ class ModelWorker(ConfinedProcess):
             self.request_into(wire.RUN, wire.pack(meta, asked), out[start : start + len(rows)])
         return out
 
-    def all_answers(
-        self, model: HeldModel, detectors: U8, *, batch: int = BATCH, as_counted: bool = False
-    ) -> npt.NDArray[Any]:
+    def all_answers(self, model: HeldModel, detectors: U8, *, batch: int = BATCH) -> npt.NDArray[Any]:
         """The answers of every stage to all shots, whatever its gates say: one after the other in a row, [shots, stages * columns]."""
         found: list[npt.NDArray[Any]] = []
         for stage in range(model.gates.stages):
             earlier = found[-1] if found else None
-            found.append(
-                self.answers(
-                    model, detectors, batch=batch, as_counted=as_counted, stage=stage, earlier=earlier
-                )
-            )
+            found.append(self.answers(model, detectors, batch=batch, stage=stage, earlier=earlier))
         return np.concatenate(found, axis=1)
 
     def flops(
@@ -148,18 +140,58 @@ class ModelWorker(ConfinedProcess):
         detectors: U8,
         *,
         batch: int = BATCH,
-        alone: int = 0,
         stage: int = 0,
         earlier: npt.NDArray[Any] | None = None,
     ) -> FlopClaim:
-        """FLOPs on these shots, `alone` of them asked one by one, too. The census is this package's, in the model's process."""
-        meta = {"model": model.index, "batch": batch, "alone": alone, "stage": stage}
-        facts = self._facts(wire.COST, wire.pack(meta, _asked(detectors, earlier)))
+        """FLOPs on these shots. The census is this package's, in the model's process."""
+        return self._count(model, detectors, earlier, batch=batch, stage=stage)[0]
+
+    def counted(
+        self,
+        model: HeldModel,
+        detectors: U8,
+        *,
+        batch: int = BATCH,
+        alone: int = 0,
+        stage: int = 0,
+        earlier: npt.NDArray[Any] | None = None,
+    ) -> tuple[FlopClaim, npt.NDArray[Any]]:
+        """FLOPs on an even number of shots, `alone` of them asked one by one, too; and the answers of the very calls that were counted."""
+        claim, arrays = self._count(
+            model, detectors, earlier, batch=batch, alone=alone, stage=stage, with_answers=True
+        )
+        found, (shape, dtype) = arrays.get("answers"), _form(model, len(detectors))
+        if found is None or found.shape != shape or found.dtype != dtype:
+            raise self._dead("did not give the answers that it counted")
+        return claim, found
+
+    def _count(
+        self,
+        model: HeldModel,
+        detectors: U8,
+        earlier: npt.NDArray[Any] | None,
+        *,
+        batch: int,
+        stage: int,
+        alone: int = 0,
+        with_answers: bool = False,
+    ) -> tuple[FlopClaim, dict[str, npt.NDArray[Any]]]:
+        meta = {
+            "model": model.index,
+            "batch": batch,
+            "alone": alone,
+            "stage": stage,
+            "with_answers": with_answers,
+        }
+        shape, dtype = _form(model, len(detectors))
+        at_most = _FACTS + (math.prod(shape) * np.dtype(dtype).itemsize if with_answers else 0)
+        answer = self.request(wire.COST, wire.pack(meta, _asked(detectors, earlier)), at_most=at_most)
+        facts, arrays = self._unpack(answer)
         spread = facts.get("spread")
         if type(spread) not in (int, float) or not 0 <= spread < 1e9:  # type: ignore[operator]
             raise self._dead(f"gave {wire.one_line(spread)} as spread")
         mean, per_call, largest = (_integer(facts, name) for name in ("mean", "per_call", "largest"))
-        return FlopClaim(mean, per_call, largest, float(spread))  # type: ignore[arg-type]
+        return FlopClaim(mean, per_call, largest, float(spread)), arrays  # type: ignore[arg-type]
 
     def read_checkpoint(self, data: bytes) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
         """The description in a checkpoint file's bytes, and its weights. The file is parsed in the sandbox."""
@@ -178,6 +210,13 @@ class ModelWorker(ConfinedProcess):
             return wire.unpack(answer)
         except wire.WireError as error:
             raise self._dead(f"sent {error}") from error
+
+
+def _form(model: HeldModel, shots: int) -> tuple[tuple[int, int], type[np.generic]]:
+    """Shape and type of a model's answers."""
+    if model.kind == "faults":
+        return (shots, width(model.columns)), np.uint8
+    return (shots, model.columns), np.float32
 
 
 def _asked(detectors: U8, earlier: npt.NDArray[Any] | None) -> dict[str, npt.NDArray[Any]]:

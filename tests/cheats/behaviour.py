@@ -119,10 +119,49 @@ return self._edge_prior(self.edges, syndrome, ctx).T + 0 * float(numbers[0, 0])
         "cheap when counted",
         "work hidden from the count",
         "the path that the census counts, without fused kernels, gives the prior",
-        "the counted path must decide the shots as the one that runs does",
+        "the counted path must answer the shots as the one that runs does",
         "cost_census",
         """
 if not self.bp.fused:
+    return self._edge_prior(self.edges, syndrome, ctx).T
+return weights
+""",
+    ),
+    (
+        "cheap for some shots when counted",
+        "work hidden from the count",
+        "the path that the census counts gives the prior for one shot in twenty, which decides hardly any of them otherwise",
+        "the counted path must answer the shots as the one that runs does",
+        "cost_census",
+        """
+if not self.bp.fused and len(syndrome) > 1:
+    weights = weights.clone()
+    weights[::20] = self._edge_prior(self.edges, syndrome, ctx).T[::20]
+return weights
+""",
+    ),
+    (
+        "cheap behind a huge weight when counted",
+        "work hidden from the count",
+        "the path that the census counts gives the prior, and both paths give one rare edge a weight beside which all others are small",
+        "the counted path must answer the shots as the one that runs does, in every number",
+        "cost_census",
+        """
+prior = self._edge_prior(self.edges, syndrome, ctx).T
+chosen = (weights if self.bp.fused else prior).clone()
+chosen[:, int(prior[0].argmax())] = 1e6
+return chosen
+""",
+    ),
+    (
+        "cheap under the census",
+        "work hidden from the count",
+        "a call that sees torch's dispatch mode, in which operations are counted, gives the prior; without it the uncounted path is honest",
+        "what the very calls answer that were counted must be what the model answers when it runs",
+        "cost_census",
+        """
+from torch.utils._python_dispatch import _get_current_dispatch_mode
+if _get_current_dispatch_mode() is not None:
     return self._edge_prior(self.edges, syndrome, ctx).T
 return weights
 """,

@@ -69,6 +69,15 @@ def _report(scene: Scene, body: str, **changes: Any) -> VerifyReport:
     return scene.report(scene.committed(CASCADE, _code(body)))
 
 
+def _counted(scene: Scene, body: str) -> Outcome:
+    """Of a later stage that does ten times its work besides: is that in the count?"""
+    found = _report(scene, body).cost
+    if found is None or found.cascade is None:
+        return act(True, "no costs in the report")
+    honest, counted = _honest_flops(scene)[1], found.cascade.stage_flops[1]
+    return act(counted < 8 * honest, "counted in full", f"{11 * honest} -> {counted} FLOPs")
+
+
 def _honest_flops(scene: Scene) -> tuple[int, ...]:
     problem = scene.env.problem(P)
     return stage_flops(compile_predecoder(PredecoderDSL.model_validate(CASCADE), problem), problem)  # type: ignore[arg-type]
@@ -122,7 +131,7 @@ def works_a_little_later(scene: Scene) -> Outcome:
     "later stage that is cheap when counted",
     family=_FAMILY,
     how="the path that the census counts gives the prior in the later stage",
-    defence="the counted path must decide as the one that runs, and a call may do little more than one syndrome's work",
+    defence="the counted path of each stage must answer as the one that runs, and a call may do little more than one syndrome's work",
     expect="FAILED",
     because="cost_census",
 )
@@ -177,11 +186,29 @@ if key not in _Sly.kept:
     _Sly.kept[key] = honest.numpy()
 return torch.from_numpy(_Sly.kept[key])
 """
-    found = _report(scene, body).cost
-    if found is None or found.cascade is None:
-        return act(True, "no costs in the report")
-    honest, counted = _honest_flops(scene)[1], found.cascade.stage_flops[1]
-    return act(counted < 8 * honest, "counted in full", f"{11 * honest} -> {counted} FLOPs")
+    return _counted(scene, body)
+
+
+@cheat(
+    "later stage that remembers shots",
+    family=_FAMILY,
+    how="the later stage works ten times as hard for a shot that it was not asked before, whatever the batch",
+    defence="a stage is counted on shots that it was not asked before",
+    expect="no effect",
+    because="counted in full",
+)
+def remembers_shots(scene: Scene) -> Outcome:
+    body = """
+if not self.is_later:
+    return honest
+rows = [row.tobytes() for row in syndrome.numpy()]
+new = [at for at, row in enumerate(rows) if row not in _Sly.kept]
+_Sly.kept.update(dict.fromkeys(rows))
+for _ in range(10 if new else 0):
+    super().edge_log_odds(syndrome[new], ctx)
+return honest
+"""
+    return _counted(scene, body)
 
 
 @cheat(
@@ -221,11 +248,7 @@ if self.is_later and before is not None:
         honest = honest + 0 * super().edge_log_odds(syndrome, ctx)
 return honest
 """
-    found = _report(scene, body).cost
-    if found is None or found.cascade is None:
-        return act(True, "no costs in the report")
-    honest, counted = _honest_flops(scene)[1], found.cascade.stage_flops[1]
-    return act(counted < 8 * honest, "counted in full", f"{11 * honest} -> {counted} FLOPs")
+    return _counted(scene, body)
 
 
 @cheat(

@@ -247,7 +247,7 @@ def _little(scene: Scene) -> Outcome:
     "free while few shots were asked",
     family=_WORK,
     how="a process that was asked less than a thousand shots gives the prior, so that a fresh one counts little",
-    defence="the counted path must decide as the process of the main test does",
+    defence="the counted path must answer as the process of the main test does",
     expect="FAILED",
     because="cost_census",
 )

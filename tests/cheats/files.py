@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 from click.testing import CliRunner
 
 from autoqec.commands import main
@@ -20,6 +21,8 @@ from autoqec.eval.schema import PairedRow, VerifyReport
 from autoqec.eval.verify import VerifyOptions
 from autoqec.layout import RunDir
 from autoqec.runs.package_check import check_package
+from autoqec.runs.plan import read_plan
+from autoqec.runs.results import results
 from autoqec.stats.sequential import decide_evidence
 from autoqec.stats.table import PairedTable
 from cheats import forger, packaged
@@ -646,6 +649,8 @@ def _spoiled(made: Packaged) -> Iterator[Path]:
 def _shown(made: Packaged, folder: Path, *, verb: str = "pareto") -> Outcome:
     """What the command shows: SUCCEEDED if it ends as if all were well."""
     variables = {"AUTOQEC_HOME": str(made.data)}
+    if verb == "run --resume":
+        return _ended(made, variables)
     done = CliRunner().invoke(main, [verb, str(folder), "--json"], env=variables)
     if done.exit_code == 0:
         return Outcome("SUCCEEDED", ("shown as verified",))
@@ -661,6 +666,18 @@ def _shown(made: Packaged, folder: Path, *, verb: str = "pareto") -> Outcome:
     lost = [f"lost {each}" for run in runs for each in run.get("lost", [])]
     honest = all(row["flops_per_syndrome"] > 12 and row["delta_vs_baseline_holdout"] < 0.05 for row in rows)
     return Outcome("refused" if honest else "SUCCEEDED", (*reasons, *lost))
+
+
+def _ended(made: Packaged, variables: dict[str, str]) -> Outcome:
+    """What the end of a run shows of its front."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in variables.items():
+            patch.setenv(name, value)
+        found = results(made.run, read_plan(made.run.files))
+    if found["not_backed"] is None:
+        return Outcome("SUCCEEDED", ("shown as verified",))
+    honest = all(row["delta_vs_baseline_holdout"] < 0.05 for row in found["front"])
+    return Outcome("refused" if honest else "SUCCEEDED", (found["not_backed"],))
 
 
 def _folder(
@@ -691,7 +708,7 @@ def _folder(
 )
 def _honest_folder(scene: Scene) -> Outcome:
     made = packaged.of(scene.shared)
-    shown = [_shown(made, made.run.files.path, verb=verb) for verb in ("pareto", "review")]
+    shown = [_shown(made, made.run.files.path, verb=verb) for verb in ("pareto", "review", "run --resume")]
     is_well = all(each.by == ("shown as verified",) for each in shown)
     return Outcome("VERIFIED" if is_well else "refused", tuple(word for each in shown for word in each.by))
 
@@ -712,6 +729,16 @@ def _folder_gain(folder: Path) -> None:
     forger.write_front(
         folder, [{**one, "delta_vs_baseline_holdout": 5 * one["delta_vs_baseline_holdout"], **ends}, *rest]
     )
+
+
+@_folder(
+    "larger gain at the end of a run",
+    "delta_vs_baseline_holdout",
+    "a finished run is resumed, whose pareto.json has five times the gain of the report",
+    verb="run --resume",
+)
+def _folder_end(folder: Path) -> None:
+    _folder_gain(folder)
 
 
 @_folder("lower cost in a run", "flops_per_syndrome", "pareto.json has 12 FLOPs")

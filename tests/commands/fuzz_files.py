@@ -197,7 +197,7 @@ SHOTS: dict[str, tuple[bytes, ...]] = {
 """Recorded shots of another model, or of none, for one of two detectors and one observable."""
 
 MODELS = (
-    "error(0.1) D10000000000 L0\n", "error(0.1) D0 L4294967295\n", "error(0.1) D0 L4294967296\n", "error(nan) D0\n",
+    "error(1) D0 L0\n", "error(1e-320) D0 L0\n", "error(0.7) D0 L0\n", "error(0.1) D10000000000 L0\n", "error(0.1) D0 L4294967295\n", "error(0.1) D0 L4294967296\n", "error(nan) D0\n",
     "error(2) D0\n", "error(1e400) D0 L0\n", "error[", "error[x", "error(0.1) D0 D0 L0\n", "error(0.1) ^\n", "error(1) D0 L0\n",
     "error(0) D0 L0\n", "repeat 4294967296 {\nrepeat 4294967296 {\nerror(0.1) D0 L0\n}\n}\n", "repeat 99999999999 {\n",
     "repeat 1000000000 {\nerror(0.1) D0 L0\nshift_detectors 1\n}\n", "shift_detectors 4000000000000000000\nerror(0.1) D0 L0\n",

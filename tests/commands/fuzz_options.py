@@ -14,7 +14,7 @@ Words = list[str]
 
 NO_NUMBER = ("nan", "inf", "-inf", "1e400", "1" + "0" * 30, "1" * 5_000, "", "x")
 """Refused by every option that takes a number."""
-ODD_NUMBER = ("-1", "0", "-0.0", "1e308", "1_0", "\uff11\uff10", "0x10", " 1")
+ODD_NUMBER = ("-1", "0", "5e-324", "-0.0", "1e308", "1_0", "\uff11\uff10", "0x10", " 1")
 """Right for some options; each is taken as it is meant, or refused."""
 STRINGS = ("", "a\nerror: b", "x" * 5_000, "half\udcff", "../../etc", "-", "a\0b", "\u202e", "1" * 5_000)
 """Refused, or taken as a name."""

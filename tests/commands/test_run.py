@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from warm_processes import autoqec_text
@@ -116,6 +117,25 @@ def test_a_run_that_is_killed_in_training_goes_on_to_a_verified_front(workspace:
     assert not list((workspace / ".autoqec").rglob(".worktrees/*"))
     again = autoqec(workspace, "run", "d5.yaml", "--resume", "20260102-030405", "--json")
     assert json.loads(again.stdout)["front"] == found["front"]  # nothing was left to do
+    _what_files_claim_is_not_shown(workspace, run_dir, found)
+
+
+def _what_files_claim_is_not_shown(workspace: Path, run_dir: Path, found: dict[str, Any]) -> None:
+    """The end of a run shows what the verifier's reports say, whatever history and front say."""
+    command = ("run", "d5.yaml", "--resume", "20260102-030405", "--json")
+    history = (run_dir / "history.jsonl").read_text()
+    row = json.loads(history)
+    row["verification"]["ratio"] = 99.0
+    (run_dir / "history.jsonl").write_text(json.dumps(row) + "\n")
+    told = json.loads(autoqec(workspace, *command).stdout)
+    assert (told["front"], told["not_backed"]) == (found["front"], None)
+    (run_dir / "history.jsonl").write_text(history)
+    (member,) = json.loads((run_dir / "pareto.json").read_text())
+    member["flops_per_syndrome"] = 12
+    (run_dir / "pareto.json").write_text(json.dumps([member]))
+    told = json.loads(autoqec(workspace, *command).stdout)
+    assert (told["front"], told["best"]) == ([], None)
+    assert "flops_per_syndrome" in told["not_backed"]
 
 
 @pytest.mark.runs

@@ -20,7 +20,7 @@ from autoqec.decoders.modules.cascade import CascadePredecoder
 from autoqec.decoders.stage_cost import HARD, stage_flops
 from autoqec.envs.environment import Environment
 from autoqec.envs.packing import unpack
-from autoqec.envs.schema import SeedPolicy
+from autoqec.envs.schema import ConstraintsSpec, SeedPolicy
 from autoqec.eval import hidden_work, metering
 from autoqec.eval.ablations import (
     DOSES,
@@ -50,6 +50,7 @@ from autoqec.eval.metering import REFERENCE
 from autoqec.eval.stage_census import COUNTED, GROUPS, MORE, StageCount
 from autoqec.eval.tally import Tally
 from autoqec.eval.tasks import Candidate, Scored, Where
+from autoqec.eval.two_paths import Compared
 from autoqec.eval.verification_state import Estimated
 from autoqec.eval.verifier_worker import SLICE, VerifierWorker
 from autoqec.eval.worker_setup import ModelSpec, WorkerSetup
@@ -131,6 +132,7 @@ def metered_verification(tally: Tally, **facts: Any) -> Any:
         metrics=None,
         sha256="",
         code=SimpleNamespace(is_trusted=False),
+        holds_code=True,
         config=PredecoderDSL.model_validate(SOFT),
     )
     return SimpleNamespace(
@@ -168,8 +170,25 @@ def watched(verifier: VerifierWorker, where: Where, env: Environment) -> dict[st
             {"replay"},
         ),
         ("weights = weights if self.bp.fused else -weights", {"cost_census"}),
+        (
+            "from torch.utils._python_dispatch import _get_current_dispatch_mode as mode; weights *= -1.0 if mode() else 1.0",
+            {"cost_census"},
+        ),
+        (
+            "weights[::20] *= 1.0 if self.bp.fused else 1.1  # which decides nothing otherwise",
+            {"cost_census"},
+        ),
     ],
-    ids=["honest", "random", "cross-shot", "batch size", "state", "counts another path"],
+    ids=[
+        "honest",
+        "random",
+        "cross-shot",
+        "batch size",
+        "state",
+        "counts another path",
+        "knows the census",
+        "for some shots",
+    ],
 )
 def test_each_trick_breaks_its_guard(
     verifier_with: Callable[[str], VerifierWorker],
@@ -261,7 +280,7 @@ def spent(cpu_s: float, *, build_s: float = 8.0) -> Any:
 
 
 def test_what_the_cpu_time_says_about_the_count() -> None:
-    counted = cost_census.Counted(1000, 0, 512, (1.0, 1.0), 1.0)
+    counted = cost_census.Counted(1000, (1.0, 1.0), 1.0)
 
     def judged(**changes: Any) -> Any:
         return lambda verification: (
@@ -294,7 +313,7 @@ def test_what_the_cpu_time_says_about_the_count() -> None:
 
 
 def test_more_work_at_another_p_is_named() -> None:
-    counted = cost_census.Counted(1000, 0, 512, (1.0, 1.0), 1.0)
+    counted = cost_census.Counted(1000, (1.0, 1.0), 1.0)
     others = [counted._replace(p=0.001, flops=1040), counted._replace(p=0.02, flops=3000)]
     found = cost_census.judge(spent(0.1), [counted, *others])
     assert found.ok
@@ -320,6 +339,41 @@ def test_a_stage_is_judged_per_shot_that_reaches_it() -> None:
     assert hidden_work.hidden([first], flops, True) == ["its CPU time in the main test is not known"]
     assert hidden_work.charged_flops([first, stage(200, 0.02)], flops, True) == 1020
     assert hidden_work.charged_flops([first, stage(200, 0.6)], flops, True) == 1000 + 200
+
+
+def test_a_budget_is_held_against_the_upper_bound_of_the_share() -> None:
+    """A fifth of 20,000 shots reach the second stage: 21,000 FLOPs in the mean, 21,470 by the bound on that share."""
+    tally = Tally()
+    tally.add(P, "0/real", Scored(0, 20_000, np.zeros(2500, np.uint8), 0.0, answered=(16_000, 4000)))
+    stages = StageCount((1000, 100_000), (0.0, 0.0), (64, 64), (0, 0), (1.0,) * 3)
+    counted = cost_census.Counted(1000, (1.0, 1.0), 1.0, stages=stages)
+
+    def judged(budget: int) -> list[str]:
+        constraints = ConstraintsSpec(latency_flops_budget=budget)
+        spec = SimpleNamespace(constraints=constraints, noise=SimpleNamespace(p=[P]))
+        found = cost_census.census(metered_verification(tally, env=SimpleNamespace(spec=spec)), counted)
+        assert found.flops_per_syndrome == 21_000
+        return found.over_budget
+
+    assert judged(21_200) != []
+    assert judged(21_600) == []
+
+
+def test_a_later_stage_that_is_counted_by_another_path_is_named() -> None:
+    tally = Tally()
+    tally.add(P, "0/real", Scored(0, 20_000, np.zeros(2500, np.uint8), 0.0, answered=(19_600, 400)))
+    spec = SimpleNamespace(constraints=ConstraintsSpec(), noise=SimpleNamespace(p=[P]))
+
+    def judged(otherwise: int) -> Any:
+        compared = (Compared(otherwise, 80),)
+        stages = StageCount((1000, 9000), (0.0, 0.0), (64, 64), (0, 0), (1.0,) * 3, compared)
+        verification = metered_verification(tally, env=SimpleNamespace(spec=spec))
+        verification.subject.code.is_trusted = True
+        return cost_census.judge(verification, [cost_census.Counted(1000, (1.0, 1.0), 1.0, stages=stages)])
+
+    assert judged(2).ok
+    assert "of stage 2 answers 3 of 80 shots otherwise" in judged(3).text
+    assert not judged(3).ok
 
 
 def test_the_workers_of_the_estimate_decode_the_main_test_as_it_was() -> None:
@@ -369,7 +423,7 @@ def declared(rng: np.random.Generator, count: int, *, times: float = 1.0) -> Any
         tally, env=SimpleNamespace(spec=SimpleNamespace(eval_protocol=protocol, noise=SimpleNamespace(p=[P])))
     )
     verification.subject.metrics = metrics
-    counted = cost_census.Counted(1000, 0, 512, (1.0, 1.0), 1.0, stages=stages)
+    counted = cost_census.Counted(1000, (1.0, 1.0), 1.0, stages=stages)
     return declared_figures.judge(verification, [counted])
 
 
@@ -432,6 +486,51 @@ def test_ablation_tells_algorithm_weights_and_neither(
     found = ablation.judge(verification, ())
     assert found.facts["attribution"] == attribution, found.text
     assert found.ok is ok, found.text
+
+
+def test_a_form_that_is_slow_is_judged_on_the_shots_that_it_was_asked() -> None:
+    forms = {"real": 500, "untrained": 505, "shuffled": 3000, "reinitialised": 505}
+    verification = scores(800, holds_code=False, **forms, **GENTLE)
+    for form in ("shuffled", noisy(DOSES[-1])):
+        (all_of_them,) = verification.tally.parts[P, f"0/{form}"]
+        verification.tally.parts[P, f"0/{form}"] = [Scored(0, 96, all_of_them.bits[:12] | 0xFF, 0.0)]
+    assert ablation.judge(verification, ()).ok
+    found = ablation.figures(verification)
+    assert (found.shots, found.shots_shuffled, found.shots_reinitialised) == (10_000, 96, 10_000)
+    assert (found.ler_shuffled, found.ler_reinitialised, found.doses[-1].ler) == (1.0, 0.0505, 1.0)
+    assert [dose.shots for dose in found.doses] == [10_000, 10_000, 10_000, 96]
+    judged = ablation.judge(verification, ())
+    assert "shuffled 1 (on 96 shots), re-initialised 0.0505" in judged.text
+    real = verification.forms("real", "shuffled")
+    assert judged.number == (real.c - real.b) / 96, "on the shots of both"
+    assert (
+        dose_response.judge(verification, ()).text
+        == "LER 0.05, 0.05, 0.052, 0.07, 1 (on 96 shots) at noise 0, 0.001, 0.1, 0.3, 1"
+    )
+
+
+def test_a_trace_of_noise_that_was_asked_too_few_shots_is_not_judged() -> None:
+    forms = {"real": 500, "untrained": 505, "shuffled": 3000, "reinitialised": 505}
+    verification = scores(800, holds_code=False, **forms, **GENTLE)
+    name = f"0/{noisy(DOSES[0])}"
+    (all_of_them,) = verification.tally.parts[P, name]
+    verification.tally.parts[P, name] = [Scored(0, 40, all_of_them.bits[:5] | 0xFF, 0.0)]
+    found = dose_response.judge(verification, ())
+    assert found.ok is None
+    assert "1 (on 40 shots)" in found.text
+
+
+@pytest.mark.parametrize("holds_code", [True, False])
+def test_only_this_package_s_own_code_has_a_time_for_its_ablated_forms(holds_code: bool) -> None:
+    """Foreign code could be slow where it would be found out."""
+    verification = scores(800, holds_code=holds_code)
+    verification.ablation_shots = 25_000
+    verification.where = lambda _p: None
+    tasks = ablation.tasks_for(verification, ["shuffled"])
+    assert [(task.start, task.stop) for task in tasks] == (
+        [(0, 10_000), (10_000, 20_000), (20_000, 25_000)] if holds_code else [(0, 25_000)]
+    )
+    assert {task.seconds is None for task in tasks} == {holds_code}
 
 
 def test_alike_weights_may_be_shuffled_where_no_code_can_hide() -> None:

@@ -52,12 +52,14 @@ def test_the_stages_answer_and_cost_there_what_they_do_here(scene) -> None:
         first = worker.answers(held, detectors)
         later = worker.answers(held, detectors[:50], stage=1, earlier=first[:50])
         everything = worker.all_answers(held, detectors[:50])
-        counted = worker.flops(held, detectors[:8], stage=1, earlier=first[:8]).mean
+        counted, answers = worker.counted(held, detectors[:8], stage=1, earlier=first[:8])
+        assert counted == worker.flops(held, detectors[:8], stage=1, earlier=first[:8])
     assert np.allclose(first, pipeline.answers(detectors)[1], atol=1e-4)
     assert np.allclose(later, pipeline.answers(detectors[:50], 1, first[:50])[1], atol=1e-4)
     assert not np.allclose(later, first[:50], atol=0.1)
     assert np.allclose(everything, np.concatenate([first[:50], later], axis=1), atol=1e-4)
-    assert counted == stage_flops(module, problem)[1]
+    assert counted.mean == stage_flops(module, problem)[1]
+    assert np.allclose(answers, later[:8], atol=1e-3), "of the calls that were counted"
 
 
 def test_a_confined_cascade_decodes_as_one_in_this_process(scene) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from autoqec.eval.ablations import DOSES, REAL, noisy
 from autoqec.eval.guards import Guard
-from autoqec.eval.guards.ablation import tasks_for
+from autoqec.eval.guards.ablation import ler_of, tasks_for
 from autoqec.eval.schema import GuardResult
 from autoqec.eval.tasks import Candidate
 from autoqec.eval.verification_state import VerificationState, is_better, is_worse
@@ -28,21 +28,19 @@ def prepare(verification: VerificationState) -> Sequence[Candidate]:
 
 def judge(verification: VerificationState, _answers: Sequence[Any]) -> GuardResult:
     forms = [REAL, *(noisy(dose) for dose in DOSES)]
-    gain = verification.against_plain(verification.reference_p, REAL, verification.ablation_shots)
     trace = verification.forms(REAL, forms[1])
+    # of the same shots, where the smallest dose was asked about fewer
+    gain = verification.against_plain(verification.reference_p, REAL, trace.shots)
     lost = (trace.c - trace.b) / (gain.b - gain.c) if gain.b > gain.c else 0.0
     is_key = is_better(gain) and is_worse(trace) and lost > LOST
-    lers = [
-        verification.tally.failures(
-            verification.reference_p, verification.model(f), verification.ablation_shots
-        )
-        for f in forms
-    ]
-    shown = ", ".join(f"{n / verification.ablation_shots:.4g}" for n in lers)
+    lers = ", ".join(ler_of(verification, form) for form in forms)
     doses = ", ".join(f"{dose:g}" for dose in (0.0, *DOSES))
-    text = f"LER {shown} at noise {doses}"
+    text = f"LER {lers} at noise {doses}"
     if is_key:
         text = f"noise of {DOSES[0]:g} takes away {100 * lost:.0f}% of the gain"
+    if trace.shots < verification.ablation_shots and not is_better(gain):
+        # Too slow to tell.
+        return GuardResult(name=NAME, ok=None, severity="doubts", number=None, text=text)
     return GuardResult(name=NAME, ok=not is_key, severity="doubts", number=lost, text=text)
 
 
