@@ -14,7 +14,7 @@ from torch.nn import functional as F
 from autoqec.decoders.modules.predecoders import ProblemPredecoder
 from autoqec.envs.problem import U8
 from autoqec.runner.bits import Fetched, sent, sent_bits
-from autoqec.runner.data import ShotSource
+from autoqec.runner.data import Batch, ShotSource
 from autoqec.runner.gap import Corrections, Pairs
 from autoqec.runner.hard_shots import HardShots, Seeds, current_device, in_own_stream
 from autoqec.runner.losses import Loss
@@ -44,16 +44,23 @@ class Objective(Protocol):
 
 
 class MarginalObjective:
-    """A loss on marginals: of the matching edges where the backend is given those, else of the faults."""
+    """A loss on marginals: of the matching edges where the backend is given those, else of the faults.
 
-    def __init__(self, sampler: ShotSource, seeds: Seeds, batch: int, loss: Loss) -> None:
+    ahead: the next batch is drawn beside the step, where drawing takes long. For a CPU: a tensor of another thread's stream is not ready on a GPU.
+    """
+
+    def __init__(
+        self, sampler: ShotSource, seeds: Seeds, batch: int, loss: Loss, *, ahead: bool = False
+    ) -> None:
         self._sampler, self._seeds, self._batch, self._loss = sampler, seeds, batch, loss
+        self._pool = ThreadPoolExecutor(1) if ahead else None
+        self._waiting: dict[int, Future[Batch]] = {}
 
     def prepare(self, step: int) -> None:
         pass
 
     def step(self, module: ProblemPredecoder, index: int) -> Tensor:
-        batch = self._sampler.sample(self._batch, self._seeds(index)).to(module.prior.device)
+        batch = self._drawn(index).to(module.prior.device)
         ctx = batch.given
         if batch.faults is None:
             raise ValueError("marginal losses need fault labels")
@@ -68,6 +75,16 @@ class MarginalObjective:
         loss = self._loss(log_odds.float(), labels)
         loss.backward()  # type: ignore[no-untyped-call]
         return loss.detach()
+
+    def _drawn(self, index: int) -> Batch:
+        if self._pool is None:
+            return self._draw(index)
+        now = self._waiting.pop(index, None)
+        self._waiting[index + 1] = self._pool.submit(self._draw, index + 1)
+        return self._draw(index) if now is None else now.result()
+
+    def _draw(self, index: int) -> Batch:
+        return self._sampler.sample(self._batch, self._seeds(index))
 
 
 class GapObjective:

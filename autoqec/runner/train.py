@@ -73,6 +73,7 @@ class Schedule:
 
 
 def learning_rate(step: int, schedule: Schedule) -> float:
+    """A function of the step, unlike torch's schedulers, so that a training resumes without their state."""
     warm = max(1, int(WARMUP * schedule.steps))
     if step < warm:
         return schedule.learning_rate * (step + 1) / warm

@@ -233,9 +233,10 @@ class Training:
         batch = -(-settings.batch_size // self._team.size)
         if settings.loss in through_backend:
             return through_backend[settings.loss](batch, module, source, draws)
-        if isinstance(module, CascadePredecoder) and self._stage > 0:
+        if is_later := isinstance(module, CascadePredecoder) and self._stage > 0:
             source = OpenSource(source, LeftOpen(module, self._backend(), self._device))
-        return MarginalObjective(source, self._seeds, batch, MARGINAL_LOSSES[settings.loss])
+        ahead = is_later and self._device.type == "cpu"
+        return MarginalObjective(source, self._seeds, batch, MARGINAL_LOSSES[settings.loss], ahead=ahead)
 
     def _gap(self, batch: int, module: ProblemPredecoder, source: ShotSource, draws: int) -> Objective:
         pairs = make_pairs(self._env.problem(self._at), self._env.spec.classical_backend, None)

@@ -108,6 +108,10 @@ def _sizes(dsl: PredecoderDSL) -> list[str]:
     found = []
     if dsl.neural_bp is not None:
         found.append(f"{dsl.neural_bp.iterations} {dsl.neural_bp.check_rule} iterations")
+        if (turbo := dsl.neural_bp.turbo) is not None:
+            found.append(
+                f"turbo with {turbo.exchanges} exchanges" + (f" and {turbo.legs} legs" if turbo.legs else "")
+            )
     if dsl.gnn is not None:
         message = dsl.gnn.message_fn if isinstance(dsl.gnn.message_fn, str) else "custom"
         found.append(f"{dsl.gnn.layers}x{dsl.gnn.hidden_dim} {message}")

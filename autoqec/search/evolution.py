@@ -18,7 +18,7 @@ from autoqec.search.earlier_rounds import Round, branch_of, examples, ranked, ro
 from autoqec.search.merging import compositions
 from autoqec.search.proposal import BASELINE, Proposal, RoundContext
 from autoqec.search.space import Rng, Space
-from autoqec.search.stacking import stacks
+from autoqec.search.stacking import next_stack
 
 FOUNDERS = 4
 """Results before evolution begins."""
@@ -43,7 +43,7 @@ class Evolution:
         space, rng = Space(context.env), np.random.default_rng(context.seed)
         rounds = rounds_in(space, context)
         if len(rounds) >= FOUNDERS and rng.random() < COMPOSE_SHARE:
-            composed = self._stacked(rounds, context) or self._composed(rounds, context)
+            composed = next_stack(self.name, rounds, context) or self._composed(rounds, context)
             if composed is not None:
                 return composed
         children = _founders(space, rng)
@@ -81,27 +81,6 @@ class Evolution:
                 compose_mode="pure",
                 expected=max(first.delta, second.delta),
                 parents=[first.number, second.number],
-            )
-        return None
-
-    def _stacked(self, rounds: list[Round], context: RoundContext) -> Proposal | None:
-        """The first cascade of two verified rounds that is new and feasible, the best pair first."""
-        for found in stacks(_good(rounds), context):
-            costs = screen(found.dsl, context)
-            if isinstance(costs, Rejection):
-                continue
-            first, second = found.first.number, found.second.number
-            return draft(
-                found.dsl,
-                costs,
-                rounds,
-                proposer=self.name,
-                hypothesis=f"round {second} behind round {first} gains as much as alone, on the shots that {first} leaves open",
-                why=f"a cascade: round {first} is cheaper, round {second} fails less, and few shots need it",
-                fork_from=found.fork_from,
-                compose_mode="with_edit" if isinstance(found.fork_from, list) else None,
-                expected=found.second.delta,
-                parents=[first, second],
             )
         return None
 

@@ -6,8 +6,9 @@ is not significant, a cost beyond the environment's budgets and a failed round a
 candidates that were rejected before training, in this round and, from `origin.rejected` of their rows, in earlier ones. Rounds in
 flight are running trials, with Optuna's constant liar.
 
-Order of a proposal: a promotion if one is due (see `halving`), then an example config that was not tried yet (in at most a
-third of the planned rounds), then the most promising of a pool (see `prospect`): one half are suggestions, the other half
+Order of a proposal: one time in five, once there are a few results, verified rounds as the stages of a cascade (see `stacking`),
+which is no point of the space; a promotion if one is due (see `halving`); an example config that was not tried yet (in at most a
+third of the planned rounds); the most promising of a pool (see `prospect`): one half are suggestions, the other half
 one step away from good rounds, since a sampler knows little after ten results. A candidate that repeats an earlier round
 goes some steps away from it.
 """
@@ -37,6 +38,10 @@ from autoqec.search.parameters import RUNGS, Flat, Grid, Parameter
 from autoqec.search.proposal import Proposal, RoundContext, Row
 from autoqec.search.prospect import promise
 from autoqec.search.space import Rng, Space
+from autoqec.search.stacking import next_stack
+
+STACK_SHARE = 0.2
+"""Of the proposals, those for which a cascade of verified rounds is tried first."""
 
 STARTUP = 4
 """Results before the sampler models them; until then it draws at random."""
@@ -61,7 +66,15 @@ class OptunaTpe:
     def propose(self, context: RoundContext) -> Proposal:
         space = Space(context.env)
         rounds = rounds_in(space, context)
-        return self._promoted(space, rounds, context) or self._suggested(space, rounds, context)
+        return (
+            self._stacked(rounds, context)
+            or self._promoted(space, rounds, context)
+            or self._suggested(space, rounds, context)
+        )
+
+    def _stacked(self, rounds: list[Round], context: RoundContext) -> Proposal | None:
+        is_due = np.random.default_rng([context.seed, 1]).random() < STACK_SHARE
+        return next_stack(self.name, rounds, context) if is_due and len(rounds) >= STARTUP else None
 
     def _promoted(self, space: Space, rounds: list[Round], context: RoundContext) -> Proposal | None:
         for chosen in promotions(rounds):

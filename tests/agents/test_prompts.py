@@ -92,6 +92,7 @@ def test_every_option_and_value_of_the_language_is_taught(role: Role) -> None:
         dsl_schema.TurboSpec,
         dsl_schema.TrainingSpec,
         dsl_schema.HardFlipSpec,
+        dsl_schema.StageSpec,
     ):
         wanted |= set(model.model_fields)
     wanted -= {"profile"} if role == "ideator" else set()

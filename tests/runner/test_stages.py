@@ -20,6 +20,8 @@ from autoqec.runner.bits import packed
 from autoqec.runner.data import FaultSampler
 from autoqec.runner.execute import Round
 from autoqec.runner.failures import FailureObjective
+from autoqec.runner.losses import MARGINAL_LOSSES
+from autoqec.runner.objective import MarginalObjective
 from autoqec.runner.profiles import PROFILES
 from autoqec.runner.recorded import Recorded
 from autoqec.runner.safety import Safety
@@ -238,3 +240,24 @@ def test_later_stages_train_on_open_shots_alone(env) -> None:
     learned = {name.split(".")[1] for name, each in module.named_parameters() if each.grad is not None}
     assert learned == {"1"}
     assert not module.stages[0].training
+
+
+def test_batches_drawn_ahead_are_those_of_their_step(env: Environment) -> None:
+    """Beside a step, and out of order where a training resumes: each step has the shots of its own seed."""
+    problem = env.problem(0.01)
+    dsl = PredecoderDSL.model_validate({**CONFIG, **with_loss("bce")})
+
+    def losses(ahead: bool, steps: list[int]) -> list[float]:
+        module = compile_predecoder(dsl, problem)
+        backend, cpu = make_backend(problem, "mwpm"), torch.device("cpu")
+        module.train_stage(0)
+        set_threshold(module, backend, env.sampler(0.01).sample(2000, 3).detectors, cpu, SHARE)
+        module.train_stage(1)
+        module.train()
+        is_open = LeftOpen(module, backend, cpu)
+        source = OpenSource(FaultSampler([problem], "cpu"), is_open)
+        objective = MarginalObjective(source, lambda step: 50 + step, 16, MARGINAL_LOSSES["bce"], ahead=ahead)
+        return [float(objective.step(module, step)) for step in steps]
+
+    assert losses(True, [0, 1, 2, 5, 6]) == losses(False, [0, 1, 2, 5, 6])
+    assert len(set(losses(True, [0, 1, 2]))) == 3

@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 from tiny_runs import changed
 
-from autoqec.decoders.dsl_schema import PredecoderDSL
+from autoqec.decoders.dsl_schema import PredecoderDSL, canonical_dict
 from autoqec.envs.load import builtin_folder, load_env
 from autoqec.eval.verify import VerifyOptions, verify_together
 from autoqec.runs.experiment import Experiment
 from autoqec.runs.package import package_run
 from autoqec.runs.package_check import check_package
+from autoqec.runs.plan import Plan
 from autoqec.runs.replay import replay
 from autoqec.runs.repository import open_workspace
 from autoqec.runs.run import Run
+from autoqec.runs.snapshot import Snapshots
 from autoqec.runs.worktree_runner import SubprocessRunner
 from autoqec.runs.worktrees import Limits
 from autoqec.sandbox.kinds import strongest
 from autoqec.search.proposal import Proposal
+from autoqec.search.stacking import SHARES, next_stack, stacks
 
 RECIPE = {"epochs": 1, "loss": "bce", "batch_size": 128}
 
@@ -76,6 +81,48 @@ def test_parents_and_child_are_trained_in_their_worktrees_and_verified_on_one_bu
     assert config["neural_bp"]["iterations"] == 6
     assert config["training"]["loss"] == "focal"
     assert not strongest().confines or _reports_agree(run, child, parents, tmp_path)
+
+
+@pytest.mark.runs
+def test_two_rounds_become_a_cascade_and_a_sweep_goes_behind_it(run: Run, parents: list[dict]) -> None:
+    """What the proposers do with verified rounds: a merge of the two branches, edited into a cascade with the weights of the better one."""
+    # A run composes two branches once, and the test above may have composed the parents in this very run.
+    parents = [parents[0], train(run, "wide", changed(training={**RECIPE, "batch_size": 256}))]
+    told = Snapshots(run, Plan(rounds=9, proposer="evolution", memory_gb=4.0)).context()
+    # Which of the two gains more, and that they are verified, is said here: this is about the rounds that follow.
+    said = {parents[0]["round"]: (0.02, 9_000_000), parents[1]["round"]: (0.01, 1_000)}
+
+    def verified(row: dict) -> dict:
+        delta, flops = said.get(row["round"], (0.03, 2_000))
+        return {**row, "verdict": "VERIFIED", "delta_ler": delta, "flops_per_syndrome": flops}
+
+    def proposed(*rows: dict) -> Proposal:
+        context = replace(told, history=tuple(map(verified, rows)))
+        found = next_stack("evolution", [], context)
+        assert found is not None
+        return found
+
+    swept = proposed(parents[0])
+    assert swept.dsl.stages[-1].type == "sweep"
+    both = replace(told, history=tuple(map(verified, parents)))
+    pair = next(each for each in stacks(both) if each.second is not None)
+    # The optimisers name both branches where git merges them without an edit.
+    branches = [row["branch"] for row in parents]
+    stacked = train(run, "stacked", canonical_dict(pair.dsl), fork_from=branches, compose_mode="with_edit")
+    assert stacked["status"] == "ok", stacked["status_reason"]
+    assert stacked["init_from"]["sha256"] == parents[0]["checkpoint_sha256"]
+    assert [stage["type"] for stage in _config(run, stacked)["stages"]] == ["neural_bp", "neural_bp"]
+    assert 0 < stacked["cascade"]["per_p"][0]["shares"][1] <= 2 * SHARES["mwpm"]
+    weights, kept = (
+        torch.load(each["checkpoint_path"], weights_only=True)["state"] for each in (stacked, parents[0])
+    )
+    assert all((weights[f"stages.1.{name}"] == value).all() for name, value in kept.items())
+    told = Snapshots(run, Plan(rounds=9, proposer="evolution", memory_gb=4.0)).context()
+    behind = proposed(stacked)
+    assert [stage.type for stage in behind.dsl.stages] == ["neural_bp", "neural_bp", "sweep"]
+    last = train(run, "swept", canonical_dict(behind.dsl), fork_from=behind.fork_from)
+    assert last["status"] == "ok", last["status_reason"]
+    assert len(last["cascade"]["stage_flops"]) == 3
 
 
 def _config(run: Run, row: dict) -> dict:

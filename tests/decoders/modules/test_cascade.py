@@ -50,6 +50,23 @@ def test_a_gate_that_is_shut_is_the_first_stage_and_an_open_one_the_last(scene, 
     assert wide.reached(2) == (SHOTS, SHOTS)
 
 
+def test_a_stage_begins_with_what_fits_of_the_one_before_it(scene) -> None:
+    problem, _, _ = scene
+    module = moved(cascade(SMALL, LARGE, SHIFT), problem)
+    first, second, shift = (stage.state_dict() for stage in module.stages)
+    alike = [name for name in first.keys() & second.keys() if first[name].shape == second[name].shape]
+    assert any((first[name] != second[name]).any() for name in alike)
+    unlike = {name: tensor.clone() for name, tensor in second.items() if name not in alike}
+    before = {name: tensor.clone() for name, tensor in shift.items()}
+    module.train_stage(1)
+    assert all(torch.equal(first[name], second[name]) for name in alike)
+    assert all(torch.equal(second[name], tensor) for name, tensor in unlike.items())
+    module.train_stage(2)
+    assert all(torch.equal(shift[name], tensor) for name, tensor in before.items()), (
+        "its shift would be done twice"
+    )
+
+
 def test_only_unsure_shots_go_on_whatever_the_batch(scene) -> None:
     problem, backend, shots = scene
     module = moved(cascade(SMALL, SHIFT, LARGE), problem)
