@@ -1,4 +1,4 @@
-"""The only place that knows where files live and what they are called."""
+"""The only place that knows where files live and what they are called. Own code, not platformdirs: the data folder is one variable of the contract."""
 
 from __future__ import annotations
 

@@ -13,6 +13,9 @@ import stim
 from autoqec.envs.problem import BOUNDARY, F64, MatchingGraph
 from autoqec.errors import InputError
 
+FAINTEST = 1e-30
+"""Beside the weight of a fault that is rarer, matching cannot tell the others apart."""
+
 Symptom = tuple[tuple[int, ...], tuple[int, ...]]
 """Sorted detectors and sorted observables that a fault or a part of it flips."""
 
@@ -39,6 +42,12 @@ def faults_of(dem: stim.DetectorErrorModel) -> Iterator[tuple[float, tuple[Sympt
         probability = instruction.args_copy()[0]
         if probability == 0:
             continue
+        if not FAINTEST <= probability < 1:
+            raise InputError(
+                f"a fault has probability {probability:g}, so that it has no weight",
+                where=str(instruction)[:80],
+                hint=f"leave out faults that always happen and those below {FAINTEST:g}",
+            )
         yield (
             probability,
             tuple(

@@ -15,8 +15,7 @@ def read_text(path: Path, *, where: str, hint: str) -> str:
     try:
         return untrusted_file.read_text(path, limit=_MAX_BYTES, where=where, hint=hint, links=True)
     except InputError as error:
-        missing = error.what == "no such file"
-        what = f"file {path} does not exist" if missing else f"{path} {error.what}"
+        what = f"{path} {error.what}" if untrusted_file.is_there(path) else f"file {path} does not exist"
         raise InputError(what, where=where, hint=error.hint) from None
 
 

@@ -1,4 +1,4 @@
-"""Locks between processes, held by the kernel: a killed holder leaves none behind."""
+"""Locks between processes, held by the kernel: a killed holder leaves none behind. Own code, not filelock: git and children inherit some of them."""
 
 from __future__ import annotations
 

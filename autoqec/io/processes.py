@@ -2,7 +2,7 @@
 
 `run` puts a watchdog between this process and the command. The watchdog ends the command and every descendant of it,
 whatever session they moved to, when the deadline passes, when the command itself ends, and when the process that
-called `run` ends: also if that one is killed.
+called `run` ends: also if that one is killed. Own code, not psutil, which is not there under `python -I -S`.
 """
 
 from __future__ import annotations

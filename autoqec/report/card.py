@@ -228,9 +228,10 @@ def cost_lines(report: VerifyReport) -> Iterator[str]:
     yield f"- {_n(cost.flops_per_syndrome)} FLOPs per syndrome in the mean, {cost.n_params} parameters, {cost.n_bytes} bytes."
     if found is not None and found.us_per_shot is not None:
         yield f"- {found.us_per_shot:.3g} us per shot with its backend, in batches, on the machine that verified it."
-    p50, p99, of = one_shot(cost)
-    if p50 is not None and p99 is not None:
-        yield f"- One shot at a time, the {of}: median {p50:.3g} us, 99% {p99:.3g} us."
+    alone = one_shot(cost)
+    if alone.p50 is not None and alone.p99 is not None:
+        slowest = "" if alone.p999 is None else f", 99.9% {alone.p999:.3g} us"
+        yield f"- One shot at a time, the {alone.of}: median {alone.p50:.3g} us, 99% {alone.p99:.3g} us{slowest}."
     if (stages := cost.cascade) is not None:
         for row in stages.per_p:
             later = ", ".join(f"{100 * share:.3g}%" for share in row.shares[1:])

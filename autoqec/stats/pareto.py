@@ -4,7 +4,7 @@ Axes: gain in LER (higher is better), FLOPs per syndrome (lower), parameters (lo
 
 A round covers the box between it and the reference point: its gain, times the decades of FLOPs, times the decades of
 parameters by which it is cheaper than the reference. The hypervolume of a front is the volume of the union of the boxes, in
-units of LER x decades^2. Costs below 1 count as 1. A round beyond the reference covers nothing.
+units of LER x decades^2. Costs below 1 count as 1. A round beyond the reference covers nothing. Three axes and a few rounds: no library is needed.
 """
 
 from __future__ import annotations

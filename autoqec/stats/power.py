@@ -38,7 +38,7 @@ class Comparison:
 
     @classmethod
     def of(cls, ler: float, effect: float, kappa: float) -> Comparison:
-        _check("ler", ler, 0 < ler <= 0.5, "0 < ler <= 0.5")
+        _check("ler", ler, 1 / MAX_SHOTS <= ler <= 0.5, f"{1 / MAX_SHOTS:g} <= ler <= 0.5")
         _check(
             "effect", effect, 0 < effect <= 1, "0 < effect <= 1: the share of the baseline's failures removed"
         )

@@ -1,4 +1,4 @@
-"""One JSON request over HTTPS with a deadline for the whole of it, by the standard library."""
+"""One JSON request over HTTPS with a deadline for the whole of it, which httpx has for each read alone; by the standard library."""
 
 from __future__ import annotations
 

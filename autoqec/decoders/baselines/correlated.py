@@ -27,6 +27,15 @@ class CorrelatedMatching:
         return predictions
 
 
+def _too_likely(problem: DecodingProblem) -> str | None:
+    largest = float(problem.priors.max(initial=0.0))
+    return (
+        f"a fault has probability {largest:g}, and correlated matching takes none above 0.5"
+        if largest > 0.5
+        else None
+    )
+
+
 ENTRY = Baseline(
     name="pymatching_correlated",
     summary="two-pass correlated matching",
@@ -34,5 +43,6 @@ ENTRY = Baseline(
     module="pymatching",
     distribution="pymatching",
     needs_graph=True,
+    refuses=_too_likely,
     fast=True,
 )

@@ -81,7 +81,7 @@ class DecoderChoice:
         reason = unavailable(self, problem)
         if reason is not None:
             raise UnavailableError(
-                f"decoder {self.name!r} cannot run on {problem.name}: {reason}",
+                f"decoder {self.name!r} cannot run on {problem.name or 'this error model'}: {reason}",
                 where="decoders",
                 hint="leave it out, or install what it needs",
             )

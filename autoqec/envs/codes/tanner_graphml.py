@@ -1,6 +1,6 @@
 """Tanner graphs as GraphML; the attributes are in `autoqec.envs.codes.tanner`.
 
-Parsed with expat. A document type, and with it every entity, is refused.
+Parsed with expat. A document type, and with it every entity, is refused, which networkx (a reference in the tests) does not do.
 """
 
 from __future__ import annotations

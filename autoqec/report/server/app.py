@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from autoqec.errors import AutoQECError
 from autoqec.report.page.html import COMPARISON, LIST, REPORT, finite, page
 from autoqec.report.server.door import Door
-from autoqec.report.server.shelf import Shelf
+from autoqec.report.server.shelf import NoSuchRun, Shelf
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -83,7 +83,7 @@ def make_app(
 
     async def refused(_request: Request, error: Exception) -> Response:
         what = str(getattr(error, "what", error))
-        return JSONResponse({"error": what}, status_code=404 if what == "there is no such run" else 422)
+        return JSONResponse({"error": what}, status_code=404 if isinstance(error, NoSuchRun) else 422)
 
     routes = [
         Route(path, endpoint, methods=["GET"])

@@ -25,6 +25,10 @@ MOST_COMPARED = 8
 _MOST_FILES = 20_000
 
 
+class NoSuchRun(InputError):
+    """The folder has no run of that name."""
+
+
 class Shelf:
     """folder: holds the runs. Threads may share it."""
 
@@ -89,7 +93,7 @@ class Shelf:
         """The run of this name; the name is not a path, and its folder is not a link."""
         files = RunDir(self.folder / name) if is_run_id(name) else None
         if files is None or files.path.is_symlink() or not files.about.is_file():
-            raise InputError("there is no such run", where="run")
+            raise NoSuchRun("there is no such run", where="run")
         return files
 
     def _checked(self, name: str) -> str:
