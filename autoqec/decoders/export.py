@@ -86,7 +86,7 @@ def to_onnx(
     problem = backend.problem
     pipeline = PredecoderPipeline(module, backend)
     kind, _ = pipeline.answers(detectors[:1])
-    said = {
+    metadata = {
         **described(problem),
         "output": OUTPUTS[kind],
         "backend": backend.name,
@@ -96,30 +96,30 @@ def to_onnx(
         "version": autoqec.__version__,
         **(about or {}),
     }
-    files = _written_out(pipeline, kind, said, path)
+    files = _written_out(pipeline, kind, metadata, path)
     found = compared(pipeline, OnnxPredecoder([*files.values()], problem, backend=backend), detectors)
     atomic.write_together(files)
     return OnnxExport(path, tuple(files), OUTPUTS[kind], problem.p, len(detectors), found, pipeline.gates)
 
 
 def _written_out(
-    pipeline: PredecoderPipeline, kind: Kind, said: dict[str, str], path: Path
+    pipeline: PredecoderPipeline, kind: Kind, metadata: dict[str, str], path: Path
 ) -> dict[Path, bytes]:
     """The files of an export, in order, with what all of them say in their metadata."""
     problem, gates = pipeline.problem, pipeline.gates
     answering = [PipelineAnswers(stage.eval(), problem, kind) for stage in stages_of(pipeline.module)]
     if len(answering) == 1:
-        return {path: _with_metadata(onnx_graph(answering[0], problem, said), said)}
+        return {path: _with_metadata(onnx_graph(answering[0], problem, metadata), metadata)}
     files = [stage_path(path, number) for number in range(1, len(answering) + 1)]
     _check_targets(path, files)
     own = [
         about_stage(at, gates, pipeline.backend.name, sees_earlier=each.sees_earlier, path=path)
         for at, each in enumerate(answering)
     ]
-    graphs = [onnx_graph(each, problem, {**said, **own[at]}) for at, each in enumerate(answering)]
+    graphs = [onnx_graph(each, problem, {**metadata, **own[at]}) for at, each in enumerate(answering)]
     whole = sha256_json([own, [sha256_bytes(each.SerializeToString()) for each in graphs]])
     return {
-        file: _with_metadata(graph, {**said, **more, "cascade_sha256": whole})
+        file: _with_metadata(graph, {**metadata, **more, "cascade_sha256": whole})
         for file, graph, more in zip(files, graphs, own, strict=True)
     }
 

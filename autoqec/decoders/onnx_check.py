@@ -131,13 +131,13 @@ def _in_double(pipeline: PredecoderPipeline, detectors: U8) -> list[F64]:
         module: Any = copy.deepcopy(stage).double()
         with torch.no_grad():
             if kind == "edges":
-                said = module.edge_log_odds(syndrome, ctx)
-                found.append(said.cpu().numpy())
+                answer = module.edge_log_odds(syndrome, ctx)
+                found.append(answer.cpu().numpy())
             else:
-                said = module.fault_probabilities(syndrome, ctx)
-                found.append(_as_log_odds(said.cpu().numpy()))
+                answer = module.fault_probabilities(syndrome, ctx)
+                found.append(_as_log_odds(answer.cpu().numpy()))
         if kind in EARLIER:
-            ctx = {**ctx, EARLIER[kind]: said}
+            ctx = {**ctx, EARLIER[kind]: answer}
     return found
 
 

@@ -34,19 +34,21 @@ def stage_path(path: Path, stage: int) -> Path:
 
 def about_stage(at: int, gates: Gates, backend: str, *, sees_earlier: bool, path: Path) -> dict[str, str]:
     """What the file of a stage, counted from 0, says of its place in a cascade that is exported as `path`."""
-    said = {"stage": str(at + 1), "stages": str(gates.stages)}
+    metadata = {"stage": str(at + 1), "stages": str(gates.stages)}
     if at < len(gates.thresholds):
-        said["threshold"] = repr(gates.thresholds[at])
+        metadata["threshold"] = repr(gates.thresholds[at])
         members = gates.members[at]
         mean = "" if members is None else f", in the mean over its {members} matchings"
         looked_at = backend_entry(backend).gate + mean
-        said["gate"] = f"A shot goes on to stage {at + 2} if a number is below the threshold: {looked_at}."
+        metadata["gate"] = (
+            f"A shot goes on to stage {at + 2} if a number is below the threshold: {looked_at}."
+        )
     for name, own in zip(_OWN, (gates.orders, gates.members, gates.states), strict=True):
         if (value := own[at]) is not None:
-            said[name] = str(value)
+            metadata[name] = str(value)
     if sees_earlier:
-        said["earlier_answers"] = f"{OUTPUT} of stage {at}, {stage_path(path, at).name}"
-    return said
+        metadata["earlier_answers"] = f"{OUTPUT} of stage {at}, {stage_path(path, at).name}"
+    return metadata
 
 
 def read_stages(path: Path, *, threads: int) -> list[OnnxFile]:

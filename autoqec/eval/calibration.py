@@ -139,8 +139,8 @@ def follows(row: Calibration, level: float) -> bool:
         and _mapped_follows(row)
         and _are_bins(row.bins)
         and all(
-            0 <= failures <= shots <= row.shots and _are_close(said, _count(failures, shots, level))
-            for shots, failures, said in counts
+            0 <= failures <= shots <= row.shots and _are_close(claimed, _count(failures, shots, level))
+            for shots, failures, claimed in counts
         )
         and all(
             0 < each.share < 1
@@ -180,8 +180,8 @@ def _counts(row: KeptRow) -> Kept:
     return Kept(row.share, math.inf if row.below is None else row.below, row.shots, row.failures)
 
 
-def _is_so(said: KeptRow, made: KeptRow) -> bool:
-    figures = [(row.ler, *row.ler_ci, row.factor, *row.factor_ci) for row in (said, made)]
+def _is_so(claimed: KeptRow, made: KeptRow) -> bool:
+    figures = [(row.ler, *row.ler_ci, row.factor, *row.factor_ci) for row in (claimed, made)]
     return _are_close(*figures)
 
 

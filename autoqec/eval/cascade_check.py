@@ -58,9 +58,9 @@ def _counts(row: StageRow) -> list[int]:
     return [round(share * row.shots) for share in row.shares]
 
 
-def _are_close(said: Sequence[float], made: Sequence[float]) -> bool:
-    return len(said) == len(made) and all(
-        math.isclose(one, other, rel_tol=1e-6, abs_tol=1e-10) for one, other in zip(said, made, strict=True)
+def _are_close(claim: Sequence[float], made: Sequence[float]) -> bool:
+    return len(claim) == len(made) and all(
+        math.isclose(one, other, rel_tol=1e-6, abs_tol=1e-10) for one, other in zip(claim, made, strict=True)
     )
 
 
@@ -70,33 +70,33 @@ def comparisons(report: VerifyReport) -> int:
     return 0 if found is None else len(found.stage_flops) * (1 + len(found.per_p))
 
 
-def costs_apart(said: CostCensus | None, now: CostCensus | None, level: float) -> Iterator[str]:
+def costs_apart(claim: CostCensus | None, now: CostCensus | None, level: float) -> Iterator[str]:
     """In what claimed costs and a fresh count of the same checkpoint contradict each other."""
-    stages = [None if cost is None else cost.cascade for cost in (said, now)]
+    stages = [None if cost is None else cost.cascade for cost in (claim, now)]
     names = ["flops_per_syndrome", "n_params"]
     if stages[0] is not None and stages[1] is not None:  # what is expected follows from stages and shares
         yield from _stages_apart(stages[0], stages[1], level)
         names.remove("flops_per_syndrome")
     for name in names:
-        claimed, counted = (getattr(cost, name, None) for cost in (said, now))
+        claimed, counted = (getattr(cost, name, None) for cost in (claim, now))
         if claimed != counted:
             yield f"claims {claimed} {name}, and {counted} are counted"
 
 
-def _stages_apart(said: CascadeCost, now: CascadeCost, level: float) -> Iterator[str]:
-    if len(said.stage_flops) != len(now.stage_flops):
-        yield f"claims {len(said.stage_flops)} stages, and there are {len(now.stage_flops)}"
+def _stages_apart(claim: CascadeCost, now: CascadeCost, level: float) -> Iterator[str]:
+    if len(claim.stage_flops) != len(now.stage_flops):
+        yield f"claims {len(claim.stage_flops)} stages, and there are {len(now.stage_flops)}"
         return
     # the errors of the claim are the claimant's own: those of the fresh count stand for both
     sigmas = math.sqrt(2) * float(ndtri(0.5 + level / 2))
     errors = now.stage_errors or [0.0] * len(now.stage_flops)
     for stage, (one, other, error) in enumerate(
-        zip(said.stage_flops, now.stage_flops, errors, strict=True), 1
+        zip(claim.stage_flops, now.stage_flops, errors, strict=True), 1
     ):
         if abs(one - other) > (sigmas * error + TOLERANCE * other if error else 0):
             yield f"claims {one} FLOPs of stage {stage}, and {other} are counted"
     fresh = {row.p: row for row in now.per_p}
-    for row in said.per_p:
+    for row in claim.per_p:
         if (other_row := fresh.get(row.p)) is None:
             continue
         for stage, (count, others) in enumerate(zip(_counts(row), _counts(other_row), strict=True), 1):

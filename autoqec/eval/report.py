@@ -34,7 +34,7 @@ from autoqec.eval.schema import (
     VerifyReport,
 )
 from autoqec.eval.tally import Tally
-from autoqec.eval.verdict import judge
+from autoqec.eval.verdict import judge, ratio_remark
 from autoqec.eval.verification_state import VerificationState
 from autoqec.io import atomic
 from autoqec.io.hashing import sha256_bytes
@@ -273,7 +273,7 @@ def _effect(head: PairedRow, strongest: BaselineRow, estimate: Estimate | None) 
     remarks = []
     if ratio is not None:
         fresh = "" if estimate is None else f", on {estimate.shots} shots that selected nothing"
-        remarks.append(f"{head.baseline} fails {ratio:.3f} times as often at p = {head.p:g}{fresh}")
+        remarks.append(f"{ratio_remark(head.baseline, ratio)} at p = {head.p:g}{fresh}")
     if name != head.baseline and interval is not None:
         low, high = interval
         beats = low > 0 and (estimate is None or estimate.beats_classical)
@@ -292,9 +292,9 @@ def winner(attribution: str, estimate: Estimate | None) -> list[str]:
     added = estimate.untrained if estimate is not None else None
     if added is None or added.delta_ci[0] <= 0:
         return [f"algorithm or weights: {_WINNERS[attribution]}"]
-    said = _WINNERS["both" if attribution == "algorithm" else attribution]
+    wins = _WINNERS["both" if attribution == "algorithm" else attribution]
     by = "" if added.ratio is None else f", LER {added.ratio:.3f}x lower than untrained"
-    return [f"algorithm or weights: {said}{by}"]
+    return [f"algorithm or weights: {wins}{by}"]
 
 
 def _confinement(sandbox: Sandbox) -> list[str]:

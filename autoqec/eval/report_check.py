@@ -26,6 +26,7 @@ from autoqec.eval.guards import guards
 from autoqec.eval.paired_row import paired_figures, paired_row
 from autoqec.eval.schema import Against, PairedFigures, PairedRow, VerifyReport
 from autoqec.eval.schema_row import Interval
+from autoqec.eval.verdict import AS_OFTEN, ratio_remark
 from autoqec.stats.intervals import paired_difference, wilson
 from autoqec.stats.sequential import TOTAL_ALPHA, decide_evidence
 from autoqec.stats.table import PairedTable
@@ -83,9 +84,11 @@ def _contradictions(report: VerifyReport, env: Environment) -> Iterator[str]:
         yield "has no costs"
     elif not cascade_check.follows(report.cost, at, {row.p: row.shots for row in report.per_p}):
         yield "has costs of a cascade that do not follow from its counts"
-    if (said := report.composition) is not None:
-        read = read_composition(said.child_delta, said.parent_deltas, said.parents, threshold=said.threshold)
-        if said.child_delta != head.delta or read != said or said.threshold != THRESHOLD:
+    if (claim := report.composition) is not None:
+        read = read_composition(
+            claim.child_delta, claim.parent_deltas, claim.parents, threshold=claim.threshold
+        )
+        if claim.child_delta != head.delta or read != claim or claim.threshold != THRESHOLD:
             yield "has a composition that does not follow from its deltas"
 
 
@@ -96,19 +99,19 @@ def _made(row: PairedRow, report: VerifyReport, level: float) -> PairedRow:
 
 
 def _headline(report: VerifyReport, head: PairedRow) -> Iterator[str]:
-    said = (
+    claimed = (
         report.ler_holdout, *report.ler_holdout_ci, report.delta_ler_holdout, report.delta_vs_baseline_holdout, report.shots,
         report.ler_baseline_holdout, report.delta_ler_ci_low, report.delta_ler_ci_high, report.p_gain,
     )  # fmt: skip
-    is_so = (
+    measured = (
         head.ler_candidate, *head.ler_candidate_ci, head.delta, head.delta, head.shots,
         head.ler_baseline, *head.delta_ci, head.p_gain,
     )  # fmt: skip
-    if not all(_close(one, other) for one, other in zip(said, is_so, strict=True)):
+    if not all(_close(one, other) for one, other in zip(claimed, measured, strict=True)):
         yield "has a headline that is not its row at the reference p"
     ratio = report.headline.ratio
-    told = f"{head.baseline} fails {ratio:.3f} times as often" if ratio is not None else ""
-    if "times as often" in report.notes and (not told or told not in report.notes):
+    follows_from_counts = ratio is not None and ratio_remark(head.baseline, ratio) in report.notes
+    if AS_OFTEN in report.notes and not follows_from_counts:
         yield "has notes with another ratio than its counts"
 
 
@@ -219,11 +222,11 @@ def disagreements(
             found += [] if beside.baseline not in now_by else _apart(beside, now_by[beside.baseline], level)
     found += _baselines_apart(claim, fresh, level)
     if claim.composition is not None:
-        for said_delta, parent in zip(claim.composition.parent_deltas, parents, strict=False):
+        for claimed, parent in zip(claim.composition.parent_deltas, parents, strict=False):
             head = next(row for row in parent.per_p if row.p == parent.reference_p)
             share = math.sqrt(head.shots / max(claim.shots or 1, 1))
-            if _is_apart(said_delta, _half(head, level) * share, head.delta, _half(head, level)):
-                found.append(f"claims a parent's gain of {said_delta:.3g}, and {head.delta:.3g} is measured")
+            if _is_apart(claimed, _half(head, level) * share, head.delta, _half(head, level)):
+                found.append(f"claims a parent's gain of {claimed:.3g}, and {head.delta:.3g} is measured")
     return found
 
 
@@ -241,14 +244,14 @@ def _beside(report: VerifyReport) -> list[Against]:
     return [*found.classical, *([] if found.untrained is None else [found.untrained])]
 
 
-def _apart(said: PairedFigures, now: PairedFigures, level: float) -> Iterator[str]:
+def _apart(claim: PairedFigures, now: PairedFigures, level: float) -> Iterator[str]:
     for what, value, mine, fresh, theirs in (
-        ("gain", said.delta, _paired(said, level), now.delta, _paired(now, level)),
-        ("LER", said.ler_candidate, _rate(said, level), now.ler_candidate, _rate(now, level)),
-        ("baseline LER", said.ler_baseline, _plain(said, level), now.ler_baseline, _plain(now, level)),
+        ("gain", claim.delta, _paired(claim, level), now.delta, _paired(now, level)),
+        ("LER", claim.ler_candidate, _rate(claim, level), now.ler_candidate, _rate(now, level)),
+        ("baseline LER", claim.ler_baseline, _plain(claim, level), now.ler_baseline, _plain(now, level)),
     ):
         if mine[0] > theirs[1] or theirs[0] > mine[1]:
-            yield f"claims a {what} of {value:.3g} at p = {said.p:g}, and {fresh:.3g} is measured"
+            yield f"claims a {what} of {value:.3g} at p = {claim.p:g}, and {fresh:.3g} is measured"
 
 
 def _paired(row: PairedFigures, level: float) -> Interval:

@@ -8,6 +8,14 @@ from typing import NamedTuple
 from autoqec.eval.schema import GuardResult, Verdict
 from autoqec.stats.sequential import Evidence
 
+AS_OFTEN = "times as often"
+"""What follows a ratio of two LERs in the notes."""
+
+
+def ratio_remark(baseline: str, ratio: float) -> str:
+    """The words by which the notes quote a ratio, and a stranger's report is asked for them."""
+    return f"{baseline} fails {ratio:.3f} {AS_OFTEN}"
+
 
 class Judgement(NamedTuple):
     verdict: Verdict

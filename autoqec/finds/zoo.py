@@ -181,12 +181,12 @@ def _checked(name: str) -> ZooEntry:
         report = validate_model(_json(files.report), VerifyReport, where=files.report.name)
     if report is not None and report.env_name != name.partition("/")[0]:
         raise InputError(f"is about {str(report.env_name)[:80]!r}", where=files.report.name)
-    for where, said in (
+    for where, stated in (
         (files.metrics.name, metrics.checkpoint_sha256),
         *([] if report is None else [(files.report.name, report.checkpoint_sha256)]),
     ):
-        if said != hashes[files.checkpoint.name]:
-            raise InputError(f"is about another checkpoint: {str(said)[:12]}", where=where)
+        if stated != hashes[files.checkpoint.name]:
+            raise InputError(f"is about another checkpoint: {str(stated)[:12]}", where=where)
     return ZooEntry(name, files.path, provenance, metrics, report)
 
 

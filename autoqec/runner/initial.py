@@ -47,12 +47,12 @@ def with_hash(config: RunnerConfig, initial: Initial) -> RunnerConfig:
         InputError: it says something else.
     """
     training = dict(config.predecoder_config.get("training") or {})
-    said = training.setdefault("init_from", initial.sha256)
-    if said is None:
+    stated = training.setdefault("init_from", initial.sha256)
+    if stated is None:
         training["init_from"] = initial.sha256
-    elif said != initial.sha256:
+    elif stated != initial.sha256:
         raise InputError(
-            f"the config says {str(said)[:12]}, and {config.init_from} has the hash {initial.sha256[:12]}",
+            f"the config says {str(stated)[:12]}, and {config.init_from} has the hash {initial.sha256[:12]}",
             where=_OPTION,
             hint="leave one of the two out",
         )
@@ -97,5 +97,5 @@ def with_origin(metrics: RoundMetrics, initial: Initial | None) -> RoundMetrics:
     """The metrics with the true hash of what the round started from, whatever its process says."""
     if initial is None:
         return metrics.model_copy(update={"init_from": None})
-    said = metrics.init_from or TransferReport(sha256=initial.sha256, env_name="")
-    return metrics.model_copy(update={"init_from": said.model_copy(update={"sha256": initial.sha256})})
+    reported = metrics.init_from or TransferReport(sha256=initial.sha256, env_name="")
+    return metrics.model_copy(update={"init_from": reported.model_copy(update={"sha256": initial.sha256})})

@@ -75,14 +75,14 @@ def named(config: RunnerConfig, env: Environment) -> Recorded | None:
 
 def keep(files: RoundDir, recorded: Recorded | None) -> None:
     """Leaves their hash beside the round, or none. The state of a training on others is not resumed."""
-    said = None if recorded is None else recorded.sha256 + "\n"
+    text = None if recorded is None else recorded.sha256 + "\n"
     before = files.train_shots.read_text(errors="replace") if files.train_shots.is_file() else None
-    if before != said:
+    if before != text:
         handover.forget_state(files)
-    if said is None:
+    if text is None:
         files.train_shots.unlink(missing_ok=True)
     else:
-        atomic.write_text(files.train_shots, said)
+        atomic.write_text(files.train_shots, text)
 
 
 def hand_over(recorded: Recorded, path: Path) -> None:

@@ -109,8 +109,8 @@ def run_round(
         if files.checkpoint.is_file():
             metrics = metrics.model_copy(update={"checkpoint_sha256": sha256_file(files.checkpoint)})
         if shots is not None:
-            said = {"train_shots_sha256": shots.sha256, "train_shots_recorded": len(shots)}
-            metrics = metrics.model_copy(update=said)
+            provenance = {"train_shots_sha256": shots.sha256, "train_shots_recorded": len(shots)}
+            metrics = metrics.model_copy(update=provenance)
         metrics = _with_provenance(metrics, config, commit_sha)
         write_metrics(files, metrics)
         atomic.write_text(files.manifest, json.dumps(_manifest(files, config, env), indent=2) + "\n")

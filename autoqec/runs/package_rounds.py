@@ -52,8 +52,8 @@ class PackagedRound:
 
     @property
     def claims_verified(self) -> bool:
-        said = self.report.verdict if self.report is not None else None
-        return "VERIFIED" in (self.row["verdict"], said)
+        verdict = self.report.verdict if self.report is not None else None
+        return "VERIFIED" in (self.row["verdict"], verdict)
 
 
 def history_of(package: Package) -> tuple[list[Row], list[str]]:
@@ -135,9 +135,11 @@ def read_round(package: Package, row: Row) -> PackagedRound:
             found.report = _load(files.report, VerifyReport)
     except AutoQECError as error:
         found.problems.append(error.what)
-    said = found.report.verdict if found.report is not None else None
-    if "VERIFIED" in (row["verdict"], said) and said != row["verdict"]:
-        found.problems.append(f"the history says {row['verdict']}, and the report {said or 'is not there'}")
+    verdict = found.report.verdict if found.report is not None else None
+    if "VERIFIED" in (row["verdict"], verdict) and verdict != row["verdict"]:
+        found.problems.append(
+            f"the history says {row['verdict']}, and the report {verdict or 'is not there'}"
+        )
     return found
 
 

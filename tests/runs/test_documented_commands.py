@@ -56,7 +56,7 @@ LEFT_OUT = {
     r"autoqec step .*": "takes answers of a model: tests/agent_tools/test_skill_commands.py, step by step",
     r"autoqec run .*(--proposer llm|--budget-usd).*": "takes a language model: tests/runs/test_llm_runs.py",
     r"autoqec .*--executor ray.*": "takes a Ray cluster: tests/executors/test_on_ray.py",
-    r"autoqec .*\b(uniform|brier|doubling)\b.*": "takes the parts that the page adds: tests/tools/test_extending.py",
+    r"autoqec .*\b(uniform|brier|doubling|faults)\b.*": "takes the parts that the page adds: tests/tools/test_extending.py",
     r"autoqec verify .*--bundle.*": "takes the bundle of a report: tests/commands/test_verify.py",
     r"autoqec verify-package .*": "measures all gains again, for minutes: tests/runs/test_package_verified.py",
     r"autoqec (zoo verify|.*zoo:).*": "on the code of an entry, for minutes: tests/finds/test_zoo.py",

@@ -105,7 +105,7 @@ def draw(data: FigureTable) -> Any:
     ]
     figure = new_figure(6.4, 1.6 + 0.42 * max(len(rounds), 2))
     axes = figure.subplots()
-    said = set()
+    in_legend = set()
     for row in shown:
         n = roles.index(row["role"])
         y = rounds.index((row["run"], row["round"])) + (n - 1) * 0.22
@@ -117,9 +117,9 @@ def draw(data: FigureTable) -> Any:
         axes.errorbar(
             row["difference"], y, **bars, marker="osD"[n], markersize=5, capsize=2, color=COLOURS[n], linewidth=1.2,
             markerfacecolor="white" if row["source"] == "validation" else COLOURS[n], linestyle="none",
-            label=None if row["role"] in said else f"against {row['role']}",
+            label=None if row["role"] in in_legend else f"against {row['role']}",
         )  # fmt: skip
-        said.add(row["role"])
+        in_legend.add(row["role"])
     verdicts = {(row["run"], row["round"]): row["verdict"] for row in shown}
     several = len({run for run, _ in rounds}) > 1
     names = [

@@ -75,12 +75,12 @@ def draw(data: FigureTable) -> Any:
     shown: list[Any] = rounds + [row for row in data.rows if row["kind"] == CLASSICAL]
     figure = new_figure(6.0, 1.5 + 0.27 * max(len(shown), 3))
     axes = figure.subplots()
-    said = set()
+    in_legend = set()
     for y, row in enumerate(shown):
         is_round = row["kind"] == ROUND
         colour = COLOURS[0] if is_round else GREY
-        label = None if row["kind"] in said else row["kind"]
-        said.add(row["kind"])
+        label = None if row["kind"] in in_legend else row["kind"]
+        in_legend.add(row["kind"])
         axes.plot(
             [row["us"]],
             [y],
@@ -97,9 +97,9 @@ def draw(data: FigureTable) -> Any:
                 "|",
                 color=colour,
                 markersize=8,
-                label=None if "one" in said else "one shot at a time",
+                label=None if "one" in in_legend else "one shot at a time",
             )
-            said.add("one")
+            in_legend.add("one")
     names = [f"{row['run']}, {row['name']}" if several else row["name"] for row in shown]
     axes.set_yticks(range(len(shown)), names, fontsize=7.5)
     axes.set_ylim(len(shown) - 0.4, -0.6)

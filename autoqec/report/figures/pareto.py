@@ -95,7 +95,7 @@ def draw(data: FigureTable) -> Any:
     points: list[Any] = [row for row in data.rows if row["kind"] != CLASSICAL]
     classical: list[Any] = [row for row in data.rows if row["kind"] == CLASSICAL]
     log_axis(axes, "x", [max(row["flops"], 1) for row in points])
-    said = set()
+    in_legend = set()
     for row in points:
         n = runs.index(row["run"])
         label = row["kind"] if len(runs) == 1 else f"{row['run']}: {row['kind']}"
@@ -106,9 +106,9 @@ def draw(data: FigureTable) -> Any:
             max(row["flops"], 1), row["gain"], **bars, marker=MARKERS[n % 6], capsize=2, linewidth=1.0,
             markersize=3 + 1.2 * len(str(row["params"])), color=COLOURS[n % 7], linestyle="none",
             markerfacecolor="white" if row["kind"] == CANDIDATE else COLOURS[n % 7],
-            alpha=0.55 if row["kind"] == BEHIND else 1.0, label=None if label in said else label,
+            alpha=0.55 if row["kind"] == BEHIND else 1.0, label=None if label in in_legend else label,
         )  # fmt: skip
-        said.add(label)
+        in_legend.add(label)
     right = axes.get_xlim()[1]
     for n, run in enumerate(runs):
         if steps := _staircase([row for row in points if row["run"] == run and row["kind"] == FRONT]):
@@ -122,10 +122,10 @@ def draw(data: FigureTable) -> Any:
             "*",
             color=GREY,
             markersize=9,
-            label=None if CLASSICAL in said else CLASSICAL,
+            label=None if CLASSICAL in in_legend else CLASSICAL,
         )
         axes.axhline(row["gain"], color=GREY, linewidth=0.6, linestyle=":")
-        said.add(CLASSICAL)
+        in_legend.add(CLASSICAL)
     axes.axhline(0.0, color="black", linewidth=0.6)
     axes.set(xlabel="mean FLOPs per syndrome", ylabel="gain over the plain backend, LER per shot")
     axes.margins(y=0.12)
