@@ -7,7 +7,7 @@ candidates that were rejected before training, in this round and, from `origin.r
 flight are running trials, with Optuna's constant liar.
 
 Order of a proposal: one time in five, once there are a few results, verified rounds as the stages of a cascade (see `stacking`),
-which is no point of the space; a promotion if one is due (see `halving`); an example config that was not tried yet (in at most a
+which is not a point of the space; a promotion if one is due (see `halving`); an example config that was not tried yet (in at most a
 third of the planned rounds); the most promising of a pool (see `prospect`): one half are suggestions, the other half
 one step away from good rounds, since a sampler knows little after ten results. A candidate that repeats an earlier round
 goes some steps away from it.
