@@ -17,6 +17,7 @@ from autoqec.errors import InputError, is_out_of_memory
 @click.option("--json", "as_json", is_flag=True)
 def command(config_yaml: Path, env_name: str, as_json: bool) -> None:
     """Count FLOPs, parameters, bytes and latency of CONFIG_YAML on an environment, at its reference p."""
+    from autoqec.decoders.backends import backend_entry
     from autoqec.decoders.compiler import compile_predecoder
     from autoqec.decoders.cost import measure
     from autoqec.decoders.dsl_schema import PredecoderDSL
@@ -33,8 +34,9 @@ def command(config_yaml: Path, env_name: str, as_json: bool) -> None:
         )
     env = load_env(env_name)
     problem = env.problem(reference_p(env))
+    wants_edges = backend_entry(env.spec.classical_backend).wants_edges
     try:
-        cost = measure(compile_predecoder(dsl, problem), problem, latency=True)
+        cost = measure(compile_predecoder(dsl, problem), problem, latency=True, wants_edges=wants_edges)
     except (MemoryError, RuntimeError) as error:
         if not is_out_of_memory(error):
             raise

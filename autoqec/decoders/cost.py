@@ -11,7 +11,7 @@ import torch
 
 from autoqec.decoders.compiler import context
 from autoqec.decoders.cost_basis import learned_numbers, typical_syndromes
-from autoqec.decoders.flop_census import asked, count, count_call
+from autoqec.decoders.flop_census import asked, count, count_call, for_backend
 from autoqec.decoders.gates import expected_flops
 from autoqec.decoders.modules.cascade import CascadePredecoder
 from autoqec.decoders.modules.predecoders import ProblemPredecoder
@@ -51,39 +51,47 @@ class Cost:
         return found
 
 
-def count_flops(module: ProblemPredecoder, problem: DecodingProblem, *, roughly: bool = False) -> int:
+def count_flops(
+    module: ProblemPredecoder, problem: DecodingProblem, *, roughly: bool = False, wants_edges: bool = True
+) -> int:
     """FLOPs for one syndrome, in the mean where shots differ; what a call costs whatever its batch drops out.
 
-    roughly: where shots differ, a mean over fewer of them, with their share of the call.
+    roughly: where shots differ, a mean over fewer of them, with their share of the call. wants_edges: the backend takes weights of
+    edges where the module has them (`BackendEntry`), else priors.
     """
-    ctx = context(problem)
+    asks, ctx = for_backend(module, wants_edges=wants_edges), context(problem)
 
     def typical(shots: int) -> torch.Tensor:
         return torch.from_numpy(unpack(typical_syndromes(problem, shots), problem.n_checks)).float()
 
-    found = count(module, [typical(_COUNTED)], ctx)
+    found = count(asks, [typical(_COUNTED)], ctx)
     if found.spread == 0.0:
         return found.mean
     if roughly:
-        return count_call(module, typical(_ROUGHLY), ctx) // _ROUGHLY
-    return count(module, [typical(_WHERE_SHOTS_DIFFER)], ctx).mean
+        return count_call(asks, typical(_ROUGHLY), ctx) // _ROUGHLY
+    return count(asks, [typical(_WHERE_SHOTS_DIFFER)], ctx).mean
 
 
 def measure(
-    module: ProblemPredecoder, problem: DecodingProblem, *, latency: bool = False, roughly: bool = False
+    module: ProblemPredecoder,
+    problem: DecodingProblem,
+    *,
+    latency: bool = False,
+    roughly: bool = False,
+    wants_edges: bool = True,
 ) -> Cost:
-    """The cost of a predecoder; with `latency`, also timed on this machine's CPU. roughly: as for `count_flops`."""
+    """The cost of a predecoder; with `latency`, also timed on this machine's CPU. roughly, wants_edges: as for `count_flops`."""
     module = module.eval()
     state = module.state_dict()
     sizes = {name: (each.numel(), each.numel() * each.element_size()) for name, each in state.items()}
     stages: dict[str, Any] = {}
     if isinstance(module, CascadePredecoder):
-        flops_of = stage_flops(module, problem, roughly=roughly)
+        flops_of = stage_flops(module, problem, roughly=roughly, wants_edges=wants_edges)
         shares = module.planned_shares(flops_of)
         stages = {"stage_flops": flops_of, "stage_shares": shares}
         flops = expected_flops(flops_of, shares)
     else:
-        flops = count_flops(module, problem, roughly=roughly)
+        flops = count_flops(module, problem, roughly=roughly, wants_edges=wants_edges)
     cost = Cost(
         flops_per_syndrome=flops,
         n_params=learned_numbers(sizes),
@@ -98,7 +106,7 @@ def measure(
     def seconds(syndromes: torch.Tensor) -> float:
         start = time.perf_counter()
         with torch.no_grad():
-            asked(module, syndromes, ctx)
+            asked(for_backend(module, wants_edges=wants_edges), syndromes, ctx)
         return time.perf_counter() - start
 
     seconds(shots[:1])

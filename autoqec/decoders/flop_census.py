@@ -220,6 +220,26 @@ class AfterStage(torch.nn.Module):
         return {**ctx, self._name: rows[:, self._n_checks :]}
 
 
+class PriorsOnly:
+    """A module of which the backend wants priors, also where it could give weights of edges."""
+
+    output_mode = "soft_priors"
+
+    def __init__(self, module: Any) -> None:
+        self._module = module
+
+    def edge_log_odds(self, _syndrome: torch.Tensor, _ctx: dict[str, Any]) -> None:
+        return None
+
+    def __call__(self, syndrome: torch.Tensor, ctx: dict[str, Any]) -> Any:
+        return self._module(syndrome, ctx)
+
+
+def for_backend(module: Any, *, wants_edges: bool) -> Any:
+    """The module as a backend asks it."""
+    return module if wants_edges or module.output_mode == "hard_flip" else PriorsOnly(module)
+
+
 def asked(module: Any, syndrome: torch.Tensor, ctx: dict[str, Any]) -> torch.Tensor:
     """What the pipeline asks of the module for these syndromes."""
     answer: Callable[..., Any]

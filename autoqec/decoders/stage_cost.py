@@ -7,7 +7,7 @@ import torch
 
 from autoqec.decoders.compiler import context
 from autoqec.decoders.cost_basis import typical_syndromes
-from autoqec.decoders.flop_census import AfterStage, count
+from autoqec.decoders.flop_census import AfterStage, count, for_backend
 from autoqec.decoders.modules.cascade import EARLIER_EDGES, EARLIER_PRIORS, CascadePredecoder
 from autoqec.decoders.modules.predecoders import ProblemPredecoder
 from autoqec.decoders.pruned_sweep import PrunedSweep
@@ -22,12 +22,13 @@ counted: each of them is work."""
 
 
 def stage_flops(
-    module: CascadePredecoder, problem: DecodingProblem, *, roughly: bool = False
+    module: CascadePredecoder, problem: DecodingProblem, *, roughly: bool = False, wants_edges: bool = True
 ) -> tuple[int, ...]:
     """FLOPs of each stage for a shot that reaches it.
 
     Which shots do depends on the thresholds; here they are typical ones or, where there is no matching graph, those whose syndrome
-    the stage before leaves unexplained: propagation that stops early works longer on them. roughly: on fewer of them.
+    the stage before leaves unexplained: propagation that stops early works longer on them. roughly: on fewer of them. wants_edges: as for
+    `cost.count_flops`.
     """
     shots, hard = (_ROUGHLY, _HARD_ROUGHLY) if roughly else (_SHOTS, HARD)
     ctx = context(problem)
@@ -37,21 +38,22 @@ def stage_flops(
     rows, earlier = torch.from_numpy(unpack(drawn, problem.n_checks)).float(), None
     stages = [each for each in module.stages if isinstance(each, ProblemPredecoder)]
     for number, stage in enumerate(stages):
-        name = EARLIER_PRIORS if module.edges is None else EARLIER_EDGES
+        name = EARLIER_EDGES if module.edges is not None and wants_edges else EARLIER_PRIORS
         counted: torch.nn.Module = stage
         seen = rows
         if earlier is not None:
             counted, seen = AfterStage(stage, problem.n_checks, name), torch.cat([rows, earlier], dim=1)
-        small = count(counted, [seen[:4]], ctx)
+        asks = for_backend(counted, wants_edges=wants_edges)
+        small = count(asks, [seen[:4]], ctx)
         many = seen[: shots if earlier is None else hard]
-        found.append(count(counted, [many], ctx).mean if small.spread else small.mean)
+        found.append(count(asks, [many], ctx).mean if small.spread else small.mean)
         if (states := module.states[number]) is not None:
             found[-1] += PrunedSweep(problem, states).flops(pack(rows[:_SWEPT].numpy().astype(np.uint8)))
         if number + 1 == len(stages):
             break
         with torch.no_grad():
             given = ctx if earlier is None else {**ctx, name: earlier}
-            edges = stage.edge_log_odds(rows, given)
+            edges = stage.edge_log_odds(rows, given) if wants_edges else None
             answers = stage.fault_probabilities(rows, given) if edges is None else edges
         left = torch.arange(len(rows)) if edges is not None else _unexplained(answers, rows, problem)
         rows, earlier = rows[left], answers[left]

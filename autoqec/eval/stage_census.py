@@ -26,8 +26,8 @@ LOOKED_THROUGH, COUNTED, MORE = 4096, 64, 128
 """MORE: shots that are counted at a stage whose cost is not the same for all of them."""
 SINGLE, SINGLE_S = 1000, 20.0
 """Shots at least that are decoded one at a time, and seconds in which there may be more: one in a thousand is the slowest of them."""
-FEWEST = 64
-"""Shots at least that a stage is counted on."""
+FEWEST = 16
+"""Shots at least that a stage is counted on; where fewer reach it, those that are nearest to the gate besides."""
 GROUPS = 8
 """Equal groups of them, whose means say by how much shots differ; a call of the count is two."""
 _RANGE = 2.85
@@ -58,11 +58,13 @@ def count_stages(
     worker: ModelWorker,
     held: HeldModel,
     shots: U8,
+    alone: U8,
+    rng: np.random.Generator,
     *,
     is_foreign: bool,
 ) -> StageCount:
-    """shots: no process was asked them before. The first of those that reach a stage are counted there; what later stages of foreign code answer
-    then is compared with what they answer in the process of the main test."""
+    """shots, alone: no process was asked them before. Some of those that reach a stage are counted there; later stages of foreign code answer
+    them in the process of the main test, too, among all that reach the stage, and the answers are compared. alone: are timed one at a time."""
     deciders = verifier.deciders(problem, held.gates)
     found: list[FlopClaim] = []
     counted: list[int] = []
@@ -70,13 +72,13 @@ def count_stages(
     rows = shots
     earlier: npt.NDArray[Any] | None = None
     for stage in range(held.gates.stages):
-        claim, part, counted_answers = _count(worker, held, stage, rows, earlier)
+        claim, some, counted_answers = _count(worker, held, stage, rows, earlier, rng)
         if is_foreign and earlier is not None:  # the first stage is compared on shots of its own
             compared.append(
-                compare(verifier, problem, model, held, counted_answers, rows[part], stage, earlier[part])
+                compare(verifier, problem, model, held, counted_answers, rows, some, stage, earlier)
             )
         found.append(claim._replace(mean=claim.mean + deciders[stage].flops(rows[:COUNTED])))
-        counted.append(part.stop - part.start)
+        counted.append(len(some))
         if stage + 1 == held.gates.stages:
             break
         raw = worker.answers(held, rows, stage=stage, earlier=earlier)
@@ -85,7 +87,7 @@ def count_stages(
         left = reaching(sure, held.gates.thresholds[stage])
         rows, earlier = rows[left], given.raw[left]
     spent: list[float] = []
-    for row in shots:
+    for row in alone:
         if len(spent) >= SINGLE and sum(spent) > SINGLE_S:
             break
         start = time.perf_counter()
@@ -109,16 +111,22 @@ def reaching(sure: F64, threshold: float) -> I64:
 
 
 def _count(
-    worker: ModelWorker, held: HeldModel, stage: int, rows: U8, earlier: npt.NDArray[Any] | None
-) -> tuple[FlopClaim, slice, npt.NDArray[Any]]:
+    worker: ModelWorker,
+    held: HeldModel,
+    stage: int,
+    rows: U8,
+    earlier: npt.NDArray[Any] | None,
+    rng: np.random.Generator,
+) -> tuple[FlopClaim, I64, npt.NDArray[Any]]:
     """What a stage costs, on which shots that was counted, and its answers to them: more, and other ones, where the cost is not the same for all."""
+    order = rng.permutation(len(rows))
 
-    def on(start: int, stop: int) -> tuple[FlopClaim, slice, npt.NDArray[Any]]:
+    def on(start: int, stop: int) -> tuple[FlopClaim, I64, npt.NDArray[Any]]:
         each = (min(stop, len(rows)) - start) // GROUPS
-        part = slice(start, start + each * GROUPS)
-        before = None if earlier is None else earlier[part]
-        claim, answers = worker.counted(held, rows[part], batch=2 * each, stage=stage, earlier=before)
-        return claim, part, answers
+        some = order[start : start + each * GROUPS]
+        before = None if earlier is None else earlier[some]
+        claim, answers = worker.counted(held, rows[some], batch=2 * each, stage=stage, earlier=before)
+        return claim, some, answers
 
     first = on(0, COUNTED)
     if first[0].spread and len(rows) >= COUNTED + MORE:

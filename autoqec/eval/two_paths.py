@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from autoqec.decoders.backends.edge_weights import checked_log_odds
+from autoqec.decoders.gates import I64
 from autoqec.envs.problem import F64, U8
 from autoqec.eval.metering import reference_of
 from autoqec.eval.staged_answers import Answers
@@ -24,8 +25,9 @@ ALLOWED, ALLOWED_SHOTS, ROUNDING = 0.02, 2, 2
 """Share of shots, and number where they are few, that the counted path may answer otherwise, and so many times those that rounding moves."""
 CLOSE = 0.01
 """Log-odds that differ by less, relative to their size and to the smaller ones of the same answer, are the same with other rounding."""
-SMALLER = 0.1
-"""Quantile of an answer's log-odds that stands for its smaller ones: a few huge ones do not hide the others."""
+SMALLER, LEAST, MOST = 0.1, 0.01, 10.0
+"""Quantile of an answer's log-odds that stands for its smaller ones, within bounds: huge ones, however many, do not hide the others, and zeros do not
+make the last digit of the others matter."""
 NEAR_ONE = 1 - 2.0**-20
 """Beyond it a probability in float32 has hardly any digits of its log-odds left."""
 
@@ -51,21 +53,24 @@ def compare(
     held: HeldModel,
     counted: npt.NDArray[Any],
     shots: U8,
+    some: I64,
     stage: int = 0,
     earlier: npt.NDArray[Any] | None = None,
 ) -> Compared:
-    """counted: the answers of the counted calls to the first of the shots. The process of the main test is asked about all of them: where there
-    are as many as in its other questions, this one looks like any of those."""
-    some, before = shots[: len(counted)], None if earlier is None else earlier[: len(counted)]
+    """counted: the answers of the counted calls to `some` of the shots. The process of the main test is asked about all of them: with shots like
+    those of its other questions, and the counted ones anywhere among them, this one looks like any of those."""
     as_counted = verifier.screened(problem, held, counted)
-    as_run = verifier.ask_stage(problem, model, shots, stage, earlier)
-    first = replace(as_run, raw=as_run.raw[: len(some)], valid=as_run.valid[: len(some)])
-    all_there = bool(first.valid.all() and as_counted.valid.all())
-    missing = "" if all_there else "; ".join((*as_run.complaints, *as_counted.complaints)[:2])
-    found = Compared(answered_otherwise(first, as_counted), len(some), missing=missing)
+    whole = verifier.ask_stage(problem, model, shots, stage, earlier)
+    as_run = replace(whole, raw=whole.raw[some], valid=whole.valid[some])
+    all_there = bool(as_run.valid.all() and as_counted.valid.all())
+    missing = "" if all_there else "; ".join((*whole.complaints, *as_counted.complaints)[:2])
+    found = Compared(answered_otherwise(as_run, as_counted), len(some), missing=missing)
     if not found.is_another_path or missing:
         return found
-    return found._replace(by_rounding=_by_rounding(verifier, problem, model, held, some, stage, before))
+    before = None if earlier is None else earlier[some]
+    return found._replace(
+        by_rounding=_by_rounding(verifier, problem, model, held, shots[some], stage, before)
+    )
 
 
 def answered_otherwise(some: Answers, others: Answers) -> int:
@@ -77,7 +82,8 @@ def answered_otherwise(some: Answers, others: Answers) -> int:
     else:
         mine, theirs = _log_odds(some), _log_odds(others)
         size = np.abs(mine)
-        close = CLOSE * (size + np.quantile(size, SMALLER, axis=1, keepdims=True))
+        smaller = np.clip(np.quantile(size, SMALLER, axis=1, keepdims=True), LEAST, MOST)
+        close = CLOSE * (size + smaller)
         apart = np.abs(mine - theirs) > close
     return int((apart.any(axis=1) | ~some.valid | ~others.valid).sum())
 

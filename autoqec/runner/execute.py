@@ -13,7 +13,7 @@ import torch
 from autoqec import __version__
 from autoqec.decoders import checkpoint
 from autoqec.decoders.answers import deciders
-from autoqec.decoders.backends import make_backend
+from autoqec.decoders.backends import backend_entry, make_backend
 from autoqec.decoders.checkpoint_format import BRANCH
 from autoqec.decoders.compiler import compile_predecoder
 from autoqec.decoders.cost import measure
@@ -71,6 +71,7 @@ class Round:
         self._workers = workers
         self._recorded, self._team = recorded, team
         self._executor = executor
+        self._wants_edges = backend_entry(env.spec.classical_backend).wants_edges
         self._earlier_labels = (0, -1)
         self._facts: dict[str, Any] = {"train_seed": config.seed, "training_profile": config.profile}
 
@@ -87,7 +88,7 @@ class Round:
                 module = compile_predecoder(dsl, problem, seed=self.config.seed)
                 self._start_from(dsl, module)
                 deciders(make_backend(problem, self.env.spec.classical_backend), gates_of(module))
-                cost = measure(module, problem)
+                cost = measure(module, problem, wants_edges=self._wants_edges)
             self._facts |= {
                 "reference_p": at,
                 "flops_per_syndrome": cost.flops_per_syndrome,
@@ -161,7 +162,8 @@ class Round:
     def _measure_shares(self, module: CascadePredecoder, problem: DecodingProblem, at: float) -> None:
         """The expected cost with the shares of shots that do reach each stage, in place of those that the config plans."""
         shots = self.profile.selection_shots(self.env.spec.eval_protocol)
-        found = shares_by_p(module, self.env, pick_device(), shots, stage_flops(module, problem))
+        flops_of = stage_flops(module, problem, wants_edges=self._wants_edges)
+        found = shares_by_p(module, self.env, pick_device(), shots, flops_of)
         module.to("cpu")
         flops = next(row["flops_per_syndrome"] for row in found["per_p"] if row["p"] == at)
         over = self.env.spec.constraints.over_budget(flops, self._facts["n_params"])

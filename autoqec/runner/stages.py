@@ -11,13 +11,13 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from autoqec.decoders.backends import Backend, make_backend
+from autoqec.decoders.backends import Backend, backend_entry, make_backend
 from autoqec.decoders.gates import EVERY_SHOT, Staged, expected_flops
 from autoqec.decoders.modules.cascade import CascadePredecoder
 from autoqec.decoders.pipeline import PredecoderPipeline
 from autoqec.decoders.stage_cost import stage_flops
 from autoqec.envs.environment import Environment
-from autoqec.envs.problem import U8, DecodingProblem
+from autoqec.envs.problem import U8
 from autoqec.envs.seeds import derive_seed
 from autoqec.errors import InputError
 from autoqec.runner.bits import packed
@@ -39,9 +39,11 @@ def threshold(found: Staged, stage: int, share: float) -> float:
     return EVERY_SHOT if wanted >= len(numbers) else float(min(numbers[wanted], EVERY_SHOT))
 
 
-def planned_share(module: CascadePredecoder, problem: DecodingProblem, stage: int) -> float:
+def planned_share(module: CascadePredecoder, backend: Backend, stage: int) -> float:
     """The share of shots that the config lets reach a stage, whose training has not begun."""
-    return module.planned_shares(stage_flops(copy.deepcopy(module).cpu(), problem))[stage]
+    wants_edges = backend_entry(backend.name).wants_edges
+    flops_of = stage_flops(copy.deepcopy(module).cpu(), backend.problem, wants_edges=wants_edges)
+    return module.planned_shares(flops_of)[stage]
 
 
 def set_threshold(

@@ -200,7 +200,7 @@ class Training:
         if saved is not None:
             take_earlier(module, saved_weights(saved, self._device), self._stage)
         if self._stage > 0:
-            self._share = planned_share(module, self._env.problem(self._at), self._stage)
+            self._share = planned_share(module, self._backend(), self._stage)
         if self._stage > 0 and saved is None:
             set_threshold(module, self._backend(), self._gate_shots(), self._device, self._share)
         module.train_stage(self._stage)

@@ -161,8 +161,7 @@ class _Model:
             module = _census().AfterStage(module, self.problem.n_checks, f"earlier_{self.kind}")
             before = self._before(earlier, len(detectors), batch)
             batches = [torch.cat(each, dim=1) for each in zip(batches, before, strict=True)]
-        if self.kind == "priors":
-            module = _Priors(module)
+        module = _census().for_backend(module, wants_edges=self.kind == "edges")
         found: list[Any] = []
         counted = _census().count(module, batches, self._ctx, alone=alone, answers=found)
         parts = [
@@ -203,21 +202,6 @@ class _Model:
         if self.kind == "faults":
             return np.packbits(out.bool().cpu().numpy(), axis=1, bitorder="little")
         return out.float().cpu().numpy()
-
-
-class _Priors:
-    """A module of which the backend wants priors, also where it could give weights."""
-
-    output_mode = "soft_priors"
-
-    def __init__(self, module: Any) -> None:
-        self._module = module
-
-    def edge_log_odds(self, _syndrome: Any, _ctx: Any) -> None:
-        return None
-
-    def __call__(self, syndrome: Any, ctx: Any) -> Any:
-        return self._module(syndrome, ctx)
 
 
 def serve(source: int, sink: int) -> None:

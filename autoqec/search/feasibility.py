@@ -70,6 +70,12 @@ class Estimate:
         return START_S + self.train_s + self.eval_s
 
 
+def _wants_edges(env: EnvFacts) -> bool:
+    from autoqec.decoders.backends import backend_entry
+
+    return backend_entry(env.backend).wants_edges
+
+
 def estimate(dsl: PredecoderDSL, context: RoundContext) -> Estimate:
     """Costs of a config and what rules it out in this environment and with what is left of the run's budget."""
     env, budgets = context.env, context.env.constraints
@@ -78,6 +84,7 @@ def estimate(dsl: PredecoderDSL, context: RoundContext) -> Estimate:
     params: int | None = None
     countable = max(COST_SLACK * budgets.latency_flops_budget, _COUNTABLE)
     largest = max(_minimum_flops(part, env.problem) for part in dsl.parts)
+    wants_edges = _wants_edges(env)
     if dsl.stages is not None and largest > STAGE_SLACK * countable:
         reason = f"one of its stages takes at least {largest:.3g} FLOPs for a shot"
         return Estimate(None, None, memory, 0.0, 0.0, (reason,), 1.0)
@@ -88,16 +95,15 @@ def estimate(dsl: PredecoderDSL, context: RoundContext) -> Estimate:
         from autoqec.decoders.cost import measure
 
         try:
-            cost = measure(compile_predecoder(dsl, env.problem), env.problem, roughly=True)
+            module = compile_predecoder(dsl, env.problem)
+            cost = measure(module, env.problem, roughly=True, wants_edges=wants_edges)
         except (AutoQECError, RuntimeError, MemoryError) as error:
             what = error.what if isinstance(error, AutoQECError) else str(error)
             return Estimate(None, None, memory, 0.0, 0.0, (f"does not compile: {what}",), 1.0)
         flops, params = cost.flops_per_syndrome, cost.n_params
     else:
-        from autoqec.decoders.backends import backend_entry
         from autoqec.sandbox.census import confined_flops
 
-        wants_edges = backend_entry(env.backend).wants_edges
         try:
             flops = confined_flops(
                 canonical_dict(dsl), env.problem, output_mode=dsl.output_mode, wants_edges=wants_edges

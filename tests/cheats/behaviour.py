@@ -154,6 +154,20 @@ return chosen
 """,
     ),
     (
+        "cheap behind many huge weights when counted",
+        "work hidden from the count",
+        "as before, but both paths give nine edges in ten a huge weight, so that the quantile of an answer that stands for its small numbers is huge, too",
+        "the counted path must answer the shots as the one that runs does, in every number",
+        "cost_census",
+        """
+prior = self._edge_prior(self.edges, syndrome, ctx).T
+few = prior[0].argsort()[: (prior.shape[1] - 1) // 10]
+chosen = torch.full_like(prior, 1e4)
+chosen[:, few] = (weights if self.bp.fused else prior)[:, few]
+return chosen
+""",
+    ),
+    (
         "cheap under the census",
         "work hidden from the count",
         "a call that sees torch's dispatch mode, in which operations are counted, gives the prior; without it the uncounted path is honest",

@@ -190,6 +190,26 @@ return torch.from_numpy(_Sly.kept[key])
 
 
 @cheat(
+    "later stage that is cheap for so many shots",
+    family=_FAMILY,
+    how="the later stage gives the prior when it is counted, and for as many shots as are counted; for every other number it runs",
+    defence="what the counted calls answer is held against the answers to the same shots, anywhere among as many others as in a chunk of the main test",
+    expect="FAILED",
+    because="cost_census",
+)
+def cheap_for_so_many(scene: Scene) -> Outcome:
+    scene.spec = surface(4)
+    body = """
+from torch.utils._python_dispatch import _get_current_dispatch_mode
+is_counted = _get_current_dispatch_mode() is not None or len(syndrome) in (64, 128)
+if self.is_later and is_counted:
+    return self._edge_prior(self.edges, syndrome, ctx).T
+return honest
+"""
+    return scene.verify(scene.committed(CASCADE, _code(body)))
+
+
+@cheat(
     "later stage that remembers shots",
     family=_FAMILY,
     how="the later stage works ten times as hard for a shot that it was not asked before, whatever the batch",

@@ -13,8 +13,10 @@ from autoqec.decoders.cost import count_flops, measure
 from autoqec.decoders.cost_basis import learned_numbers, typical_syndromes
 from autoqec.decoders.dsl_schema import PredecoderDSL
 from autoqec.decoders.flop_census import count, reference_path
+from autoqec.envs.environment import Environment
 from autoqec.envs.load import load_env
 from autoqec.envs.packing import unpack
+from autoqec.sandbox import _serve
 
 PROBLEMS = {"surface_d3_depol": 0.005, "bb72_capacity": 0.06}
 
@@ -174,3 +176,32 @@ def test_latency_is_that_of_shots_as_they_come(problem, monkeypatch):
     error = np.sqrt(expected * (1 - expected) / len(bulk))
     assert (np.abs(bulk.numpy().mean(axis=0) - expected) < 6 * error).all()
     assert sum(len(syndromes) == 1 for syndromes in timed) >= 100
+
+
+@pytest.mark.parametrize(
+    "stages", [[{"iterations": 3}], [{"iterations": 2}, {"iterations": 6}]], ids=["one stage", "cascade"]
+)
+def test_what_the_backend_is_not_given_is_not_counted(stages):
+    """Ordered statistics take priors, also where the faults make a graph and the model could give weights of its edges."""
+    spec = load_env("surface_d3_depol").spec.model_copy(
+        update={"classical_backend": "osd", "baseline_decoders": ["bposd"]}
+    )
+    problem = Environment(spec).problem(0.01)
+    assert problem.graph is not None
+    parts = [{"type": "neural_bp", "neural_bp": each} for each in stages]
+    config = (
+        parts[0] if len(parts) == 1 else {"type": "cascade", "stages": [parts[0], {**parts[1], "share": 0.1}]}
+    )
+    dsl = PredecoderDSL.model_validate({**config, "output_mode": "soft_priors"})
+    module = compile_predecoder(dsl, problem).eval()
+    declared = measure(module, problem, wants_edges=False)
+    assert declared.flops_per_syndrome != measure(module, problem).flops_per_syndrome
+    model = _serve._Model(problem, dsl.model_dump(mode="json"), seed=0, state=None, wants_edges=False)
+    assert model.kind == "priors"
+    shots = typical_syndromes(problem, 64)
+    counted, answers = model.counted(shots, 64, 0)
+    flops = declared.flops_per_syndrome if declared.stage_flops is None else declared.stage_flops[0]
+    assert counted.mean == flops
+    if len(parts) == 2:
+        later, _ = model.counted(shots, 64, 0, stage=1, earlier=answers)
+        assert later.mean == declared.stage_flops[1]

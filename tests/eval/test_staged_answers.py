@@ -75,5 +75,7 @@ def test_a_stage_that_hardly_any_shot_reaches_is_counted_on_the_nearest() -> Non
     assert len(reaching(sure, 2.5)) == FEWEST
     assert {1, last} <= {*reaching(sure, 2.5).tolist()}
     assert sorted(sure[reaching(sure, 2.5)]) == sorted(sure)[:FEWEST]
+    some = np.concatenate([np.full(2 * FEWEST + 3, 1.0), np.full(500, np.inf)])
+    assert len(reaching(some, 2.5)) == 2 * FEWEST + 3, "no shot besides that the stage is never asked"
     through = reaching(sure, 3.5).tolist()
     assert through == [1, *range(3, 3 + 2 * FEWEST), last], "those that the gate lets through, in order"

@@ -5,7 +5,7 @@ Three things hold it:
 
 - It is made in a fresh process, on real syndromes that no process was asked before, so that remembered answers are no help.
 - What the counted calls answer must be what the process answers that ran the main test, each stage of a cascade on shots
-  that reach it (`two_paths`). Of typical shots one of 512 at most has a number that rounding moves by 5%, most by 1e-6; where propagation
+  that reach it, among as many others as in a chunk of the main test (`two_paths`). Of typical shots one of 512 at most has a number that rounding moves by 5%, most by 1e-6; where propagation
   does not settle, the installed package's own model says how many there are. Models without foreign code are not asked: they have one path.
 - It must explain the CPU time of the main test (`metering`): its operations per CPU second may not fall below those of
   the reference, as it is counted, by more than a stated factor. What lies between that and the reference as it runs is
@@ -28,6 +28,7 @@ import numpy as np
 
 from autoqec.errors import AutoQECError
 from autoqec.eval.ablations import has_twin
+from autoqec.eval.bundles import CHUNK
 from autoqec.eval.guards import Guard
 from autoqec.eval.hidden_work import CHARGED, charged_flops, hidden, worth
 from autoqec.eval.metering import Metered, summed
@@ -86,25 +87,29 @@ class Count:
     def run(self, verifier: VerifierWorker) -> Counted:
         env = verifier.environment(self.spec, self.root)
         staged = verifier.gates(self.model).stages > 1
-        sizes = (SLICE, SINGLE, BULK * BATCH, LOOKED_THROUGH if staged else 0)
+        through = (CHUNK if self.is_foreign else LOOKED_THROUGH) if staged else 0
+        sizes = (SLICE, SINGLE, BULK * BATCH, LOOKED_THROUGH if staged else 0, through)
         shots = env.sampler(self.p).sample(sum(sizes), self.seed).detectors
-        some, single, bulk, hard = np.split(shots, np.cumsum(sizes[:-1]))
+        first, single, bulk, alone, hard = np.split(shots, np.cumsum(sizes[:-1]))
+        rng = np.random.default_rng([self.seed, 1])
+        some = rng.permutation(SLICE)[:COUNTED]
         stages, two = StageCount(), Compared()
         try:
             with verifier.fresh(self.problem, self.model) as (worker, held):
-                claim, answers = worker.counted(held, some[:COUNTED], alone=ALONE)
+                claim, answers = worker.counted(held, first[some], alone=ALONE)
                 if self.is_foreign:
-                    two = compare(verifier, self.problem, self.model, held, answers, some)
+                    two = compare(verifier, self.problem, self.model, held, answers, first, some)
                 many = [timed(worker, held, rows)[1] for rows in np.split(bulk, BULK)]
                 one = [timed(worker, held, row[None])[1] for row in single]
                 if staged:
                     stages = count_stages(
-                        verifier, self.problem, self.model, worker, held, hard, is_foreign=self.is_foreign
-                    )
+                        verifier, self.problem, self.model, worker, held, hard, alone, rng,
+                        is_foreign=self.is_foreign,
+                    )  # fmt: skip
         except AutoQECError as error:
             return Counted(None, (0.0, 0.0), 0.0, error=error.what, p=self.p)
-        if two.missing:
-            return Counted(None, (0.0, 0.0), 0.0, error=f"answers are missing: {two.missing}", p=self.p)
+        if missing := [each.missing for each in (two, *stages.compared) if each.missing]:
+            return Counted(None, (0.0, 0.0), 0.0, error=f"answers are missing: {missing[0]}", p=self.p)
         p50, p99 = (float(1e6 * np.percentile(one, q)) for q in (50, 99))
         return Counted(
             claim.mean,
