@@ -1,4 +1,4 @@
-"""Do the costs that a stranger's report gives for a cascade follow from counts, and do fresh ones agree with them?"""
+"""Do the costs that a stranger's report gives follow from counts, and do fresh ones agree with them?"""
 
 from __future__ import annotations
 
@@ -14,11 +14,15 @@ from autoqec.eval.stage_census import LEVEL
 from autoqec.stats.intervals import upper_bound, wilson
 
 TOLERANCE = 0.02
-"""Relative, beside the standard errors of a stage whose cost depends on the shot: these are estimates, too."""
+"""Relative, beside the standard errors of a count that depends on the shot: these are estimates, too."""
+TIMED = 1.5
+"""What is charged for CPU time is a timing: on another machine it may be so many times larger."""
 
 
 def follows(cost: CostCensus, at: float, shots: Mapping[float, int]) -> bool:
     """Whether every figure is what the counts give. shots: of the test, by p; at: the reference p."""
+    if (cost.flops_per_syndrome or 0) < (cost.counted_flops_per_syndrome or 0):
+        return False  # CPU time is charged on top of operations
     if (found := cost.cascade) is None:
         return True
     measured = [row.p for row in found.per_p]
@@ -32,7 +36,6 @@ def follows(cost: CostCensus, at: float, shots: Mapping[float, int]) -> bool:
         and len({*measured}) == len(measured)
         and head is not None
         and all(shots.get(row.p) == row.shots and _row_follows(row, found.stage_flops) for row in found.per_p)
-        # CPU time is charged on top of operations
         and (cost.flops_per_syndrome or 0) >= head.flops_per_syndrome
         and all(low <= high for low, high in zip(times, (*times[1:], math.inf), strict=True))
     )
@@ -73,22 +76,47 @@ def comparisons(report: VerifyReport) -> int:
 def costs_apart(claim: CostCensus | None, now: CostCensus | None, level: float) -> Iterator[str]:
     """In what claimed costs and a fresh count of the same checkpoint contradict each other."""
     stages = [None if cost is None else cost.cascade for cost in (claim, now)]
-    names = ["flops_per_syndrome", "n_params"]
+    charged = 0 if now is None or not _is_charged(now) else now.flops_per_syndrome or 0
     if stages[0] is not None and stages[1] is not None:  # what is expected follows from stages and shares
         yield from _stages_apart(stages[0], stages[1], level)
-        names.remove("flops_per_syndrome")
-    for name in names:
-        claimed, counted = (getattr(cost, name, None) for cost in (claim, now))
-        if claimed != counted:
-            yield f"claims {claimed} {name}, and {counted} are counted"
+    elif not (charged and claim is not None and claim.counted_flops_per_syndrome is None):
+        claimed, counted = _count(claim), _count(now)
+        error = 0.0 if now is None else now.flops_error
+        allowed = _sigmas(level) * error + TOLERANCE * (counted or 0) if error else 0.0
+        is_near = claimed is not None and counted is not None and abs(claimed - counted) <= allowed
+        if claimed != counted and not is_near:
+            yield f"claims {claimed} flops_per_syndrome, and {counted} are counted"
+    headline = (None if claim is None else claim.flops_per_syndrome) or 0
+    if TIMED * headline < charged:
+        yield f"claims {headline} flops_per_syndrome, and its CPU time is worth {charged}"
+    params = [None if cost is None else cost.n_params for cost in (claim, now)]
+    if params[0] != params[1]:
+        yield f"claims {params[0]} n_params, and {params[1]} are counted"
+
+
+def _count(cost: CostCensus | None) -> int | None:
+    """Of operations; older reports have one figure for this and for what is charged."""
+    if cost is None or cost.counted_flops_per_syndrome is None:
+        return None if cost is None else cost.flops_per_syndrome
+    return cost.counted_flops_per_syndrome
+
+
+def _is_charged(cost: CostCensus) -> bool:
+    """Whether CPU time is worth more than the operations that were counted."""
+    counted = cost.counted_flops_per_syndrome
+    return counted is not None and (cost.flops_per_syndrome or 0) > counted
+
+
+def _sigmas(level: float) -> float:
+    """Of the fresh count, whose error stands for both: that of the claim is the claimant's own."""
+    return math.sqrt(2) * float(ndtri(0.5 + level / 2))
 
 
 def _stages_apart(claim: CascadeCost, now: CascadeCost, level: float) -> Iterator[str]:
     if len(claim.stage_flops) != len(now.stage_flops):
         yield f"claims {len(claim.stage_flops)} stages, and there are {len(now.stage_flops)}"
         return
-    # the errors of the claim are the claimant's own: those of the fresh count stand for both
-    sigmas = math.sqrt(2) * float(ndtri(0.5 + level / 2))
+    sigmas = _sigmas(level)
     errors = now.stage_errors or [0.0] * len(now.stage_flops)
     for stage, (one, other, error) in enumerate(
         zip(claim.stage_flops, now.stage_flops, errors, strict=True), 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -119,18 +119,21 @@ class Evaluation:
         for p in others:
             self._sample(p, self.options.floor(self.env))
         work: dict[Task, list[Sink]] = {}
-        for p in (self.reference_p, *others):
-            for task, sink in self._more_decoders(p, keys):
-                work.setdefault(task, []).append(sink)
-        answers: dict[str, dict[str, list[Any]]] = {}
-        for verification in verifications:
-            answers[verification.key] = {}
-            for guard in guards:
+        answers: dict[str, dict[str, list[Any]]] = {verification.key: {} for verification in verifications}
+
+        def add(some: Iterable[Guard]) -> None:
+            for verification, guard in itertools.product(verifications, some):
                 tasks = list(guard.prepare(verification))
                 slots: list[Any] = [None] * len(tasks)
                 answers[verification.key][guard.name] = slots
                 for index, task in enumerate(tasks):
                     work.setdefault(task, []).append(self._sink(verification, task, slots, index))
+
+        add(guard for guard in guards if guard.at_once)
+        for p in (self.reference_p, *others):
+            for task, sink in self._more_decoders(p, keys):
+                work.setdefault(task, []).append(sink)
+        add(guard for guard in guards if not guard.at_once)
         for p in others:
             for task, sink in self._chunks(p, 0, self.bundle.shots(p), keys):
                 work.setdefault(task, []).append(sink)

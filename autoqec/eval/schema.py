@@ -116,11 +116,17 @@ class Ablation(Row):
 
 class CostCensus(Row):
     """What the loaded model costs. Latencies are measured from outside the worker; declared: from metrics.json. Of a cascade
-    flops_per_syndrome is the expected count at the reference p, latencies are of the first stage, and budgets are held against `flops_upper`."""
+    flops_per_syndrome is the expected count at the reference p, latencies are of the first stage, and budgets are held against `flops_upper`.
+
+    counted_flops_per_syndrome: the count by itself, which flops_per_syndrome exceeds where CPU time is charged; None in older reports.
+    flops_error: standard error of the count of a model without stages whose work depends on the shot, else 0.
+    """
 
     flops_per_syndrome: int | None
     n_params: int
     n_bytes: int
+    counted_flops_per_syndrome: int | None = None
+    flops_error: float = 0.0
     latency_us_p50: float | None = None
     latency_us_p99: float | None = None
     bulk_us_per_shot: float | None = None

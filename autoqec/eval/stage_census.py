@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from autoqec.decoders.answers import AnswerDecoder
 from autoqec.decoders.gates import I64, expected_flops
 from autoqec.envs.problem import F64, U8
 from autoqec.eval.cascade_schema import CascadeCost, StageRow
@@ -37,7 +38,7 @@ LEVEL = 0.95
 
 class StageCount(NamedTuple):
     """flops, spread: of each stage, as `sandbox.worker.FlopClaim` has them. shots: on so many, in GROUPS. decoder_us: of one shot at a
-    time, at 50, 99 and 99.9%. compared: the two paths of each later stage of foreign code."""
+    time, at 50, 99 and 99.9%. compared: the two paths of each stage of foreign code."""
 
     flops: tuple[int, ...] = ()
     spread: tuple[float, ...] = ()
@@ -63,8 +64,8 @@ def count_stages(
     *,
     is_foreign: bool,
 ) -> StageCount:
-    """shots, alone: no process was asked them before. Some of those that reach a stage are counted there; later stages of foreign code answer
-    them in the process of the main test, too, among all that reach the stage, and the answers are compared. alone: are timed one at a time."""
+    """shots, alone: no process was asked them before. Some of those that reach a stage are counted there. The process of the main test is asked
+    about foreign code as in that test, a whole chunk stage by stage, and its answers are compared. alone: are timed one at a time."""
     deciders = verifier.deciders(problem, held.gates)
     found: list[FlopClaim] = []
     counted: list[int] = []
@@ -72,17 +73,20 @@ def count_stages(
     rows = shots
     earlier: npt.NDArray[Any] | None = None
     for stage in range(held.gates.stages):
+        is_last = stage + 1 == held.gates.stages
+        if is_foreign:
+            given = verifier.ask_stage(problem, model, rows, stage, earlier)
+        elif not is_last:
+            given = verifier.screened(problem, held, worker.answers(held, rows, stage=stage, earlier=earlier))
         claim, some, counted_answers = _count(worker, held, stage, rows, earlier, rng)
-        if is_foreign and earlier is not None:  # the first stage is compared on shots of its own
+        if is_foreign:
             compared.append(
-                compare(verifier, problem, model, held, counted_answers, rows, some, stage, earlier)
+                compare(verifier, problem, model, held, counted_answers, given, rows, some, stage, earlier)
             )
-        found.append(claim._replace(mean=claim.mean + deciders[stage].flops(rows[:COUNTED])))
+        found.append(_with_decider(claim, deciders[stage], rows[some]))
         counted.append(len(some))
-        if stage + 1 == held.gates.stages:
+        if is_last:
             break
-        raw = worker.answers(held, rows, stage=stage, earlier=earlier)
-        given = verifier.screened(problem, held, raw)
         _, sure = deciders[stage].judged(given.kind, given.raw, rows, sure_of_all=False)
         left = reaching(sure, held.gates.thresholds[stage])
         rows, earlier = rows[left], given.raw[left]
@@ -102,6 +106,14 @@ def count_stages(
         tuple(float(1e6 * np.percentile(spent, q)) for q in (50, 99, 99.9)),
         tuple(compared),
     )
+
+
+def _with_decider(claim: FlopClaim, decider: AnswerDecoder, shots: U8) -> FlopClaim:
+    """With the work that is done beside the backend, which depends on the shot. shots: in GROUPS."""
+    own = [decider.flops(group) for group in np.split(shots, GROUPS)]
+    mean = claim.mean + round(sum(own) / GROUPS)
+    spread = (claim.spread * claim.mean + max(own) - min(own)) / max(mean, 1)
+    return claim._replace(mean=mean, spread=spread)
 
 
 def reaching(sure: F64, threshold: float) -> I64:

@@ -27,7 +27,7 @@ CLOSE = 0.01
 """Log-odds that differ by less, relative to their size and to the smaller ones of the same answer, are the same with other rounding."""
 SMALLER, LEAST, MOST = 0.1, 0.01, 10.0
 """Quantile of an answer's log-odds that stands for its smaller ones, within bounds: huge ones, however many, do not hide the others, and zeros do not
-make the last digit of the others matter."""
+make the last digit of the others matter. Where all are small, the lower bound is that share of their mean: a backend looks at ratios."""
 NEAR_ONE = 1 - 2.0**-20
 """Beyond it a probability in float32 has hardly any digits of its log-odds left."""
 
@@ -52,15 +52,15 @@ def compare(
     model: str,
     held: HeldModel,
     counted: npt.NDArray[Any],
+    whole: Answers,
     shots: U8,
     some: I64,
     stage: int = 0,
     earlier: npt.NDArray[Any] | None = None,
 ) -> Compared:
-    """counted: the answers of the counted calls to `some` of the shots. The process of the main test is asked about all of them: with shots like
-    those of its other questions, and the counted ones anywhere among them, this one looks like any of those."""
+    """counted: the answers of the counted calls to `some` of the shots. whole: those of the process of the main test to all of them: with shots
+    like those of its other questions, and the counted ones anywhere among them, this question looks like any of those."""
     as_counted = verifier.screened(problem, held, counted)
-    whole = verifier.ask_stage(problem, model, shots, stage, earlier)
     as_run = replace(whole, raw=whole.raw[some], valid=whole.valid[some])
     all_there = bool(as_run.valid.all() and as_counted.valid.all())
     missing = "" if all_there else "; ".join((*whole.complaints, *as_counted.complaints)[:2])
@@ -82,7 +82,8 @@ def answered_otherwise(some: Answers, others: Answers) -> int:
     else:
         mine, theirs = _log_odds(some), _log_odds(others)
         size = np.abs(mine)
-        smaller = np.clip(np.quantile(size, SMALLER, axis=1, keepdims=True), LEAST, MOST)
+        least = LEAST * np.minimum(size.mean(axis=1, keepdims=True), 1.0)
+        smaller = np.clip(np.quantile(size, SMALLER, axis=1, keepdims=True), least, MOST)
         close = CLOSE * (size + smaller)
         apart = np.abs(mine - theirs) > close
     return int((apart.any(axis=1) | ~some.valid | ~others.valid).sum())

@@ -168,6 +168,31 @@ return chosen
 """,
     ),
     (
+        "cheap behind tiny weights when counted",
+        "work hidden from the count",
+        "the path that the census counts gives the prior, and both paths give a millionth of each weight, which matching does not notice",
+        "the counted path must answer the shots as the one that runs does, relative to the size of its answers",
+        "cost_census",
+        """
+chosen = weights if self.bp.fused else self._edge_prior(self.edges, syndrome, ctx).T
+return 1e-6 * chosen
+""",
+    ),
+    (
+        "cheap once other weights were seen",
+        "work hidden from the count",
+        "the path that the census counts gives the prior, and so does the other one as soon as its process was asked with other weights, as ablations are",
+        "the process of the main test is compared before it is asked anything else",
+        "cost_census",
+        """
+seen = vars(torch).setdefault("_weights_seen", set())
+seen.add(float(sum(each.sum() for each in self.parameters())))
+if not self.bp.fused or len(seen) > 1:
+    return self._edge_prior(self.edges, syndrome, ctx).T
+return weights
+""",
+    ),
+    (
         "cheap under the census",
         "work hidden from the count",
         "a call that sees torch's dispatch mode, in which operations are counted, gives the prior; without it the uncounted path is honest",

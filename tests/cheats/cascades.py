@@ -210,6 +210,28 @@ return honest
 
 
 @cheat(
+    "later stage that waits for the first",
+    family=_FAMILY,
+    how="the later stage gives the prior to shots that the first stage of its process was not asked about, as in a process that only counts",
+    defence="the process of the main test is asked all stages, about the same shots, as in that test",
+    expect="FAILED",
+    because="cost_census",
+)
+def waits_for_the_first(scene: Scene) -> Outcome:
+    scene.spec = surface(4)
+    body = """
+rows = [row.tobytes() for row in syndrome.numpy().astype("uint8")]
+if not self.is_later:
+    _Sly.kept.update(dict.fromkeys(rows))
+    return honest
+new = [at for at, row in enumerate(rows) if row not in _Sly.kept]
+honest[new] = self._edge_prior(self.edges, syndrome, ctx).T[new]
+return honest
+"""
+    return scene.verify(scene.committed(CASCADE, _code(body)))
+
+
+@cheat(
     "later stage that remembers shots",
     family=_FAMILY,
     how="the later stage works ten times as hard for a shot that it was not asked before, whatever the batch",

@@ -365,7 +365,7 @@ def test_a_later_stage_that_is_counted_by_another_path_is_named() -> None:
     spec = SimpleNamespace(constraints=ConstraintsSpec(), noise=SimpleNamespace(p=[P]))
 
     def judged(otherwise: int) -> Any:
-        compared = (Compared(otherwise, 80),)
+        compared = (Compared(0, 64), Compared(otherwise, 80))
         stages = StageCount((1000, 9000), (0.0, 0.0), (64, 64), (0, 0), (1.0,) * 3, compared)
         verification = metered_verification(tally, env=SimpleNamespace(spec=spec))
         verification.subject.code.is_trusted = True

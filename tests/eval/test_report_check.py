@@ -184,6 +184,38 @@ def test_a_cascade_is_compared_by_the_cost_of_its_stages_and_by_shares() -> None
     assert list(costs_apart(unstaged.model_copy(update={"flops_per_syndrome": 10}), _staged(fresh), 0.9995))
 
 
+def test_a_count_that_depends_on_the_shots_is_compared_by_its_error() -> None:
+    def told(claimed: int, **fresh: Any) -> list[str]:
+        now = CostCensus(n_params=10, n_bytes=40, **{"flops_per_syndrome": 1000, **fresh})
+        return list(costs_apart(CostCensus(flops_per_syndrome=claimed, n_params=10, n_bytes=40), now, 0.9995))
+
+    assert told(1000) == []
+    assert told(1001) == ["claims 1001 flops_per_syndrome, and 1000 are counted"]
+    assert told(1200, flops_error=60.0) == []
+    assert told(500, flops_error=60.0) == ["claims 500 flops_per_syndrome, and 1000 are counted"]
+
+
+def test_what_is_charged_for_cpu_time_is_a_timing_and_is_not_left_out() -> None:
+    def cost(flops: int, counted: int | None) -> CostCensus:
+        return CostCensus(
+            flops_per_syndrome=flops, counted_flops_per_syndrome=counted, n_params=10, n_bytes=40
+        )
+
+    def told(claim: CostCensus, fresh: CostCensus) -> list[str]:
+        return list(costs_apart(claim, fresh, 0.9995))
+
+    fresh = cost(9000, 1000)
+    assert told(cost(7000, 1000), fresh) == [], "another machine"
+    assert told(cost(7000, None), fresh) == [], "a report of before had one figure"
+    assert told(cost(1000, 1000), fresh) == ["claims 1000 flops_per_syndrome, and its CPU time is worth 9000"]
+    assert told(cost(9000, 900), fresh) == ["claims 900 flops_per_syndrome, and 1000 are counted"]
+    assert not follows(cost(900, 1000), P, {P: 10_000})
+    staged = _cascade()
+    dear = _staged(staged, 15_000).model_copy(update={"counted_flops_per_syndrome": 5000})
+    assert told(dear, dear) == []
+    assert told(_staged(staged), dear) == ["claims 5000 flops_per_syndrome, and its CPU time is worth 15000"]
+
+
 def test_gains_over_other_decoders_are_compared_by_their_shots() -> None:
     def other(delta: float, shots: int) -> BaselineRow:
         ends = (delta - 0.001, delta + 0.001)

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from autoqec.decoders.answers import AnswerDecoder, Kind
+from autoqec.decoders.answers import AnswerDecoder, Kind, SweepDecoder
 from autoqec.decoders.backends import make_backend
 from autoqec.decoders.compiler import compile_predecoder
 from autoqec.decoders.dsl_schema import PredecoderDSL
@@ -17,8 +17,9 @@ from autoqec.decoders.pipeline import PredecoderPipeline
 from autoqec.decoders.protocol import Confident
 from autoqec.envs.environment import Environment
 from autoqec.envs.problem import U8
-from autoqec.eval.stage_census import FEWEST, reaching
+from autoqec.eval.stage_census import FEWEST, _with_decider, reaching
 from autoqec.eval.staged_answers import Answers, predicted, through_gates
+from autoqec.sandbox.worker import FlopClaim
 
 P, SHOTS = 0.01, 400
 DSL = {
@@ -67,6 +68,20 @@ def test_every_stage_decodes_its_shots_once(env: Environment, mute: bool) -> Non
     assert (answers.stage == in_use.stage).all()
     assert (found == in_use.predictions).all()
     assert answers.valid.sum() == (SHOTS - later if mute else SHOTS)
+
+
+def test_a_sweep_is_counted_with_an_error(env: Environment) -> None:
+    """Its work depends on the shot: another count of the same checkpoint, as by whoever checks a package, is another one."""
+    backend = make_backend(env.problem(P), "mwpm")
+    shots = env.sampler(P).sample(4 * 64, 5).detectors
+    found = [
+        _with_decider(FlopClaim(0, 0, 0, 0.0), SweepDecoder(backend, 16), some) for some in np.split(shots, 4)
+    ]
+    means = [claim.mean for claim in found]
+    assert len({*means}) > 1
+    assert all(max(means) - min(means) < 4 * claim.spread * claim.mean for claim in found)
+    plain = FlopClaim(1000, 0, 0, 0.0)
+    assert _with_decider(plain, AnswerDecoder(backend), shots[:64]) == plain
 
 
 def test_a_stage_that_hardly_any_shot_reaches_is_counted_on_the_nearest() -> None:

@@ -34,6 +34,7 @@ from autoqec.sandbox.kinds import strongest
         ("edges", [6e3, -2e3, 9e3], [6.001e3, -2e3, 9e3], [6e3, -3e3, 9e3]),
         ("edges", [0.0, 0.0, 0.0], [0.0, 0.0, 0.0], [0.0, 1.0, 0.0]),
         ("edges", [0.0, 0.0, 8.0], [1e-7, 1e-7, 8.0], [0.01, 0.0, 8.0]),
+        ("edges", [6e-6, -2e-6, 9e-6], [6.001e-6, -2e-6, 9e-6], [6e-6, 2e-6, 9e-6]),
         ("edges", [5.0] + [1e4] * 20, [5.1] + [1e4] * 20, [6.0] + [1e4] * 20),
         ("priors", [0.5, 0.5, 0.1], [0.50000006, 0.5, 0.1], [0.6, 0.5, 0.1]),
         ("priors", [1e-3, 0.9999999, 1e-3], [1e-3, 1.0, 1e-3], [1e-3, 0.99, 1e-3]),
@@ -81,7 +82,8 @@ def test_propagation_that_does_not_settle_is_no_other_path(tmp_path: Path) -> No
         with verifier.fresh("x", "0/real") as (worker, held):
             some = np.random.default_rng(0).permutation(len(shots))[:128]
             _, counted = worker.counted(held, shots[some])
-            found = compare(verifier, "x", "0/real", held, counted, shots, some)
+            whole = verifier.ask_stage("x", "0/real", shots)
+            found = compare(verifier, "x", "0/real", held, counted, whole, shots, some)
     finally:
         verifier.close()
     assert found.otherwise > 0.02 * found.shots, "or there is nothing to allow"

@@ -40,11 +40,13 @@ def no_tasks(_case: VerificationState) -> Sequence[Task]:
 
 @dataclass(frozen=True)
 class Guard:
-    """prepare: tasks for the workers; judge: the result, from the verification's state and the tasks' answers in their order."""
+    """prepare: tasks for the workers; judge: the result, from the verification's state and the tasks' answers in their order. at_once: the tasks
+    follow the main test directly: a process that was asked the same shots again, or holds a second set of weights, could tell that it is over."""
 
     name: str
     judge: Judge
     prepare: Prepare = no_tasks
+    at_once: bool = False
 
 
 def guards() -> list[Guard]:

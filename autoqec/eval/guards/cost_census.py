@@ -20,6 +20,7 @@ the machine is: both are CPU time, and the two take turns on one core.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -52,12 +53,17 @@ PER_CALL = 4.0
 """A call may do this much, in units of one syndrome's work, whatever its batch. The smallest networks of this package do 1.2, all
 others less than 0.5."""
 
+LEAST_SPREAD = 1.5
+"""Standard deviation of one shot's work where it depends on the shot, in units of its mean, at least: few groups say little of a long tail."""
+_GROUPS, _RANGE = 2 * COUNTED // BATCH, 2.06
+"""Groups whose means `spread` is the range of, and standard deviations between the largest and the smallest of so many normal numbers, in the mean."""
+
 MORE = 1.05
 """A count at another p that is this many times that at the reference p is named."""
 
 
 class Counted(NamedTuple):
-    """flops: mean over the shots; of a cascade that of its first stage. compared: the two paths of the (first) stage of foreign code. spread:
+    """flops: mean over the shots; of a cascade that of its first stage. compared: the two paths of foreign code without stages. spread:
     of the count's halves, relative; 0 where it does not depend on the shot. stages: of a cascade."""
 
     flops: int | None
@@ -97,8 +103,9 @@ class Count:
         try:
             with verifier.fresh(self.problem, self.model) as (worker, held):
                 claim, answers = worker.counted(held, first[some], alone=ALONE)
-                if self.is_foreign:
-                    two = compare(verifier, self.problem, self.model, held, answers, first, some)
+                if self.is_foreign and not staged:
+                    whole = verifier.ask_stage(self.problem, self.model, first)
+                    two = compare(verifier, self.problem, self.model, held, answers, whole, first, some)
                 many = [timed(worker, held, rows)[1] for rows in np.split(bulk, BULK)]
                 one = [timed(worker, held, row[None])[1] for row in single]
                 if staged:
@@ -152,8 +159,8 @@ def metered(verification: VerificationState, p: float) -> tuple[Metered, ...]:
 def census(verification: VerificationState, found: Counted) -> CostCensus:
     metrics = verification.subject.metrics or {}
     timed = found.error is None
-    flops, stages = expected(verification, found), cascade_cost(verification, found.stages)
-    if flops is not None:
+    counted, stages = expected(verification, found), cascade_cost(verification, found.stages)
+    if (flops := counted) is not None:
         spent = metered(verification, verification.reference_p)
         flops = max(flops, charged_flops(spent, by_stage(found), has_twin(verification.subject)))
     row = at_reference(verification, stages)
@@ -162,6 +169,8 @@ def census(verification: VerificationState, found: Counted) -> CostCensus:
         flops_per_syndrome=flops,
         n_params=verification.subject.n_params,
         n_bytes=verification.subject.n_bytes,
+        counted_flops_per_syndrome=counted,
+        flops_error=0.0 if stages is not None else _error(found),
         latency_us_p50=found.single_us[0] if timed else None,
         latency_us_p99=found.single_us[1] if timed else None,
         bulk_us_per_shot=found.bulk_us if timed else None,
@@ -170,6 +179,14 @@ def census(verification: VerificationState, found: Counted) -> CostCensus:
         over_budget=verification.env.spec.constraints.over_budget(judged, verification.subject.n_params),
         cascade=stages,
     )
+
+
+def _error(found: Counted) -> float:
+    """Standard error of the mean count of a model without stages."""
+    if not found.spread or not found.flops:
+        return 0.0
+    by_groups = found.spread / _RANGE / math.sqrt(_GROUPS)
+    return found.flops * max(by_groups, LEAST_SPREAD / math.sqrt(COUNTED))
 
 
 def expected(verification: VerificationState, found: Counted) -> int | None:
@@ -263,8 +280,7 @@ def _elsewhere(verification: VerificationState, found: Counted) -> list[str]:
 
 
 def _other_path(found: Counted) -> list[str]:
-    """The first stage by shots of its own, later ones by some of those that reach them."""
-    compared = (found.compared, *found.stages.compared)
+    compared = found.stages.compared or (found.compared,)
     wrong = []
     for number, each in enumerate(compared, 1):
         if each.is_another_path:
@@ -275,4 +291,4 @@ def _other_path(found: Counted) -> list[str]:
     return wrong
 
 
-GUARD = Guard(NAME, judge, prepare)
+GUARD = Guard(NAME, judge, prepare, at_once=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 from autoqec.decoders.stage_cost import FEWEST, HARD, LOOKED_THROUGH
 from autoqec.eval.guards import Guard
-from autoqec.eval.guards.cost_census import Counted, expected, number, prepare
+from autoqec.eval.guards.cost_census import LEAST_SPREAD, Counted, expected, number, prepare
 from autoqec.eval.schema import GuardResult
 from autoqec.eval.verification_state import VerificationState
 
@@ -17,8 +17,6 @@ FLOPS_TOLERANCE = 0.02
 SHORT_PROFILE = 0.2
 SIGMAS = 6.0
 """Between a declared LER and the measured one, and between costs of a cascade. Training chose its state on other shots, so they may differ a little."""
-LEAST_SPREAD = 1.5
-"""Standard deviation of one shot's work where it depends on the shot, in units of its mean, at least: few groups say little of a long tail."""
 FEWEST_SHARES = 500
 """Shots behind declared shares, at least: a smaller number would excuse anything."""
 
