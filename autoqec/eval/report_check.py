@@ -83,7 +83,7 @@ def _contradictions(report: VerifyReport, env: Environment) -> Iterator[str]:
     if report.cost is None or report.cost.flops_per_syndrome is None:
         yield "has no costs"
     elif not cascade_check.follows(report.cost, at, {row.p: row.shots for row in report.per_p}):
-        yield "has costs of a cascade that do not follow from its counts"
+        yield "has costs that do not follow from its counts"
     if (claim := report.composition) is not None:
         read = read_composition(
             claim.child_delta, claim.parent_deltas, claim.parents, threshold=claim.threshold
