@@ -15,6 +15,8 @@ from autoqec.stats.intervals import upper_bound, wilson
 
 TOLERANCE = 0.02
 """Relative, beside the standard errors of a count that depends on the shot: these are estimates, too."""
+LEAST = 0.25
+"""Share of a fresh count that a claim has to reach, whatever the error: few shots with most of the work make it as large as the count."""
 TIMED = 1.5
 """What is charged for CPU time is a timing: on another machine it may be so many times larger."""
 
@@ -82,8 +84,7 @@ def costs_apart(claim: CostCensus | None, now: CostCensus | None, level: float) 
     elif not (charged and claim is not None and claim.counted_flops_per_syndrome is None):
         claimed, counted = _count(claim), _count(now)
         error = 0.0 if now is None else now.flops_error
-        allowed = _sigmas(level) * error + TOLERANCE * (counted or 0) if error else 0.0
-        is_near = claimed is not None and counted is not None and abs(claimed - counted) <= allowed
+        is_near = None not in (claimed, counted) and _is_near(claimed or 0, counted or 0, error, level)
         if claimed != counted and not is_near:
             yield f"claims {claimed} flops_per_syndrome, and {counted} are counted"
     headline = (None if claim is None else claim.flops_per_syndrome) or 0
@@ -107,21 +108,23 @@ def _is_charged(cost: CostCensus) -> bool:
     return counted is not None and (cost.flops_per_syndrome or 0) > counted
 
 
-def _sigmas(level: float) -> float:
-    """Of the fresh count, whose error stands for both: that of the claim is the claimant's own."""
-    return math.sqrt(2) * float(ndtri(0.5 + level / 2))
+def _is_near(claimed: int, counted: int, error: float, level: float) -> bool:
+    """error: of the fresh count, which stands for both: that of the claim is the claimant's own. Without one the two are equal."""
+    if not error:
+        return claimed == counted
+    allowed = math.sqrt(2) * float(ndtri(0.5 + level / 2)) * error + TOLERANCE * counted
+    return abs(claimed - counted) <= allowed and claimed >= LEAST * counted
 
 
 def _stages_apart(claim: CascadeCost, now: CascadeCost, level: float) -> Iterator[str]:
     if len(claim.stage_flops) != len(now.stage_flops):
         yield f"claims {len(claim.stage_flops)} stages, and there are {len(now.stage_flops)}"
         return
-    sigmas = _sigmas(level)
     errors = now.stage_errors or [0.0] * len(now.stage_flops)
     for stage, (one, other, error) in enumerate(
         zip(claim.stage_flops, now.stage_flops, errors, strict=True), 1
     ):
-        if abs(one - other) > (sigmas * error + TOLERANCE * other if error else 0):
+        if not _is_near(one, other, error, level):
             yield f"claims {one} FLOPs of stage {stage}, and {other} are counted"
     fresh = {row.p: row for row in now.per_p}
     for row in claim.per_p:

@@ -193,6 +193,11 @@ def test_a_count_that_depends_on_the_shots_is_compared_by_its_error() -> None:
     assert told(1001) == ["claims 1001 flops_per_syndrome, and 1000 are counted"]
     assert told(1200, flops_error=60.0) == []
     assert told(500, flops_error=60.0) == ["claims 500 flops_per_syndrome, and 1000 are counted"]
+    assert told(300, flops_error=220.0) == [], "a few shots have most of the work"
+    assert told(12, flops_error=220.0) == ["claims 12 flops_per_syndrome, and 1000 are counted"]
+    staged = _cascade(stage_errors=[0.0, 10_000.0])
+    (later,) = costs_apart(_staged(_cascade(stage_flops=[1000, 12])), _staged(staged), 0.9995)
+    assert later == "claims 12 FLOPs of stage 2, and 40000 are counted"
 
 
 def test_what_is_charged_for_cpu_time_is_a_timing_and_is_not_left_out() -> None:
