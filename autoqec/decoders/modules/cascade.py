@@ -4,12 +4,14 @@ Which shots go on is not decided here but by the backend, on the trusted side; t
 whole it gives what its last stage says, whatever the gates say: this is how the last stage is trained.
 
 A `gnn` behind another stage sees that stage's log-odds beside the priors, and adds a shift to them: propagation is not repeated, and untrained
-it changes nothing. Other types begin anew from the syndrome.
+it changes nothing. Turbo propagation with legs behind turbo propagation goes on with the legs: the attempt that failed is not made again. Other
+types begin anew from the syndrome.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -19,7 +21,13 @@ from autoqec.decoders.dsl_schema import PredecoderDSL
 from autoqec.decoders.gates import ONE_STAGE, START, Gates, planned_shares
 from autoqec.decoders.modules.base import PredecoderModule
 from autoqec.decoders.modules.neural_bp import log_odds
-from autoqec.decoders.modules.predecoders import PREDECODERS, GnnPredecoder, ProblemPredecoder
+from autoqec.decoders.modules.predecoders import (
+    PREDECODERS,
+    GnnPredecoder,
+    NeuralBpPredecoder,
+    ProblemPredecoder,
+)
+from autoqec.decoders.modules.turbo import TurboBP
 from autoqec.envs.problem import DecodingProblem
 
 EARLIER_EDGES, EARLIER_PRIORS = "earlier_edges", "earlier_priors"
@@ -49,6 +57,15 @@ class ShiftPredecoder(GnnPredecoder):
         return torch.stack([earlier.T, prior.T], dim=-1)
 
 
+class LegsPredecoder(NeuralBpPredecoder):
+    """The legs of turbo propagation, behind a stage that has made the first attempt. In training it is made here: the legs use its numbers, too."""
+
+    def _posterior(self, syndrome: Tensor, prior: Tensor, ctx: dict[str, Any]) -> Tensor:
+        if self.training or not isinstance(self.bp, TurboBP) or EARLIER_PRIORS not in ctx:
+            return super()._posterior(syndrome, prior, ctx)
+        return self.bp.after(log_odds(ctx[EARLIER_PRIORS]).T, syndrome.T, ctx)
+
+
 class SweepStage(ProblemPredecoder):
     """Holds the place of a sweep, which the trusted side does with the environment's priors: these are its answers."""
 
@@ -74,9 +91,9 @@ class CascadePredecoder(ProblemPredecoder):
 
     def __init__(self, dsl: PredecoderDSL, problem: DecodingProblem) -> None:
         super().__init__(dsl, problem)
-        first, *later = dsl.parts
+        first = dsl.parts[0]
         made = [PREDECODERS[first.type](first, problem)]
-        made += [LATER[part.type](part, problem) for part in later]
+        made += [_later(part, before)(part, problem) for before, part in pairwise(dsl.parts)]
         self.stages = nn.ModuleList(made)
         self.active = len(made)
         self.started: frozenset[int] = frozenset()
@@ -84,7 +101,7 @@ class CascadePredecoder(ProblemPredecoder):
         self._members = tuple(stage.members for stage in dsl.stages or ())
         self.states = tuple(stage.states for stage in dsl.stages or ())
         self._shares, self._mean_flops = [stage.share for stage in dsl.stages or ()], dsl.mean_flops
-        self.register_buffer("thresholds", torch.full((len(later),), START))
+        self.register_buffer("thresholds", torch.full((len(made) - 1,), START))
 
     @property
     def gates(self) -> Gates:
@@ -136,6 +153,13 @@ class CascadePredecoder(ProblemPredecoder):
     def compile_network(self, backend: str = "inductor") -> None:
         for stage in self.in_use:
             stage.compile_network(backend)
+
+
+def _later(part: PredecoderDSL, before: PredecoderDSL) -> type[ProblemPredecoder]:
+    turbos = [each.neural_bp.turbo if each.neural_bp else None for each in (before, part)]
+    if turbos[0] is not None and turbos[1] is not None and turbos[1].legs and part.type == "neural_bp":
+        return LegsPredecoder
+    return LATER[part.type]
 
 
 def _take_over(earlier: nn.Module, later: nn.Module) -> None:

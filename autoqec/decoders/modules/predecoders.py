@@ -148,12 +148,14 @@ class NeuralBpPredecoder(ProblemPredecoder):
 
     def fault_log_odds(self, syndrome: Tensor, ctx: dict[str, Any]) -> Tensor:
         prior = self._prior(syndrome, ctx)
-        turbo = isinstance(self.bp, TurboBP)
-        posterior: Tensor = self.bp(syndrome.T, ctx if turbo else prior)
-        beliefs: Tensor = self.head(posterior, prior)
+        beliefs: Tensor = self.head(self._posterior(syndrome, prior, ctx), prior)
         if self.mix is not None and not self.mixes_edges:
             beliefs = self.mix(beliefs, prior)
         return beliefs
+
+    def _posterior(self, syndrome: Tensor, prior: Tensor, ctx: dict[str, Any]) -> Tensor:
+        posterior: Tensor = self.bp(syndrome.T, ctx if isinstance(self.bp, TurboBP) else prior)
+        return posterior
 
     def edge_log_odds(self, syndrome: Tensor, ctx: dict[str, Any]) -> Tensor | None:
         if self.edges is None:

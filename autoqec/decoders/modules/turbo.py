@@ -117,21 +117,31 @@ class TurboBP(nn.Module):
 
     def forward(self, syndrome: Tensor, ctx: dict[str, Any]) -> Tensor:
         """syndrome: [n_checks, batch]; ctx: "joint_p" [n_joint], or [n_p, n_joint] with "which_p" [batch]."""
-        joint_p = ctx.get("joint_p", self.get_buffer("joint_p"))
-        odds = _Given(
-            *(each.odds(joint_p.reshape(-1, joint_p.shape[-1])) for each in (self.to_own, self.to_context))
-        )
-        if joint_p.ndim == 2:
-            odds = odds.of(ctx["which_p"])
+        odds = self._odds(ctx)
         stops = not (torch.is_grad_enabled() and self.training)
         first = self._first(syndrome, odds) if stops else self._attempt(None, syndrome, odds, stops=False)
-        if not stops or not self.turbo.legs:
-            return first.answer
-        left = torch.nonzero(~first.explained)[:, 0]
+        return self._with_legs(first, syndrome, odds) if stops else first.answer
+
+    def after(self, answer: Tensor, syndrome: Tensor, ctx: dict[str, Any]) -> Tensor:
+        """The legs alone, where the first attempt was made elsewhere and has this answer, [n_faults, batch] log-odds."""
+        explained = has_syndrome(self.own.links, answer, syndrome, fused=self.fused)
+        return self._with_legs(
+            Attempt(answer, torch.zeros_like(answer), explained), syndrome, self._odds(ctx)
+        )
+
+    def _with_legs(self, first: Attempt, syndrome: Tensor, odds: _Given) -> Tensor:
+        left = torch.nonzero(~first.explained)[:, 0] if self.turbo.legs else ()
         if not len(left):
             return first.answer
         some = Attempt(first.answer[:, left], first.prior[:, left], first.explained[left])
         return first.answer.index_copy(1, left, self._best(some, syndrome[:, left], odds.of(left)))
+
+    def _odds(self, ctx: dict[str, Any]) -> _Given:
+        joint_p = ctx.get("joint_p", self.get_buffer("joint_p"))
+        odds = _Given(
+            *(each.odds(joint_p.reshape(-1, joint_p.shape[-1])) for each in (self.to_own, self.to_context))
+        )
+        return odds.of(ctx["which_p"]) if joint_p.ndim == 2 else odds
 
     def _first(self, syndrome: Tensor, odds: _Given) -> Attempt:
         """The first attempt at every shot; on a CPU in parts whose messages fit its cache, so that the legs can take many shots at a time."""

@@ -14,7 +14,8 @@ from autoqec.decoders.backends.osd import OsdBackend
 from autoqec.decoders.compiler import compile_predecoder, context
 from autoqec.decoders.dsl_schema import NeuralBpSpec, PredecoderDSL
 from autoqec.decoders.export import to_onnx
-from autoqec.decoders.flop_census import reference_path
+from autoqec.decoders.flop_census import count_call, reference_path
+from autoqec.decoders.modules.cascade import EARLIER_PRIORS
 from autoqec.decoders.modules.exchange import exchanges
 from autoqec.decoders.modules.neural_bp import LearnedBP
 from autoqec.decoders.modules.structure import TannerLinks
@@ -221,6 +222,26 @@ def test_legs_explain_what_the_first_attempt_does_not():
 
     first, more = explained(exchanges=1), explained(exchanges=1, legs=8, leg_exchanges=6)
     assert first < more <= 400
+
+
+def test_behind_a_first_attempt_there_are_only_the_legs():
+    """A cascade of turbo propagation and its legs says what one stage with legs says, and the attempt that failed is not paid twice."""
+    problem = with_both_halves().problem(0.02)
+    ctx, syndrome = context(problem), shots_of(problem, 400, seed=3)
+    legs = config(exchanges=1, legs=8, leg_exchanges=6, solutions=1)
+    parts = [config(exchanges=1), {**legs, "share": 0.5}]
+    stages = [{key: part[key] for key in part if key != "output_mode"} for part in parts]
+    staged = {"type": "cascade", "output_mode": "soft_priors", "stages": stages}
+    one, cascade = (
+        compile_predecoder(PredecoderDSL.model_validate(each), problem).eval() for each in (legs, staged)
+    )
+    first, later = cascade.stages
+    with torch.no_grad():
+        earlier = first(syndrome, ctx)
+        assert torch.allclose(cascade(syndrome, ctx), one(syndrome, ctx), atol=1e-5)
+        assert not torch.allclose(earlier, one(syndrome, ctx), atol=0.1)
+    saved = count_call(later, syndrome, ctx) - count_call(later, syndrome, {**ctx, EARLIER_PRIORS: earlier})
+    assert saved > 0.9 * count_call(first, syndrome, ctx)
 
 
 def test_one_half_has_nobody_to_talk_to():
