@@ -130,8 +130,8 @@ class TurboBP(nn.Module):
         )
 
     def _with_legs(self, first: Attempt, syndrome: Tensor, odds: _Given) -> Tensor:
-        left = torch.nonzero(~first.explained)[:, 0] if self.turbo.legs else ()
-        if not len(left):
+        left = torch.nonzero(~first.explained)[:, 0]
+        if not (self.turbo.legs and len(left)):
             return first.answer
         some = Attempt(first.answer[:, left], first.prior[:, left], first.explained[left])
         return first.answer.index_copy(1, left, self._best(some, syndrome[:, left], odds.of(left)))
