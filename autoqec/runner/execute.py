@@ -41,7 +41,7 @@ from autoqec.runner.profiles import PROFILES, Profile
 from autoqec.runner.recorded import Recorded
 from autoqec.runner.safety import Safety, estimated_memory_gb
 from autoqec.runner.schema import Failure, RoundMetrics, RunnerConfig
-from autoqec.runner.stages import shares_by_p
+from autoqec.runner.stages import same_weights, shares_by_p
 from autoqec.runner.team import ALONE, Team
 from autoqec.runner.train import TrainingReport
 from autoqec.runner.training import Progress, Training
@@ -89,6 +89,7 @@ class Round:
                 self._start_from(dsl, module)
                 deciders(make_backend(problem, self.env.spec.classical_backend), gates_of(module))
                 cost = measure(module, problem, wants_edges=self._wants_edges)
+                before = {name: value.clone() for name, value in module.state_dict().items()}
             self._facts |= {
                 "reference_p": at,
                 "flops_per_syndrome": cost.flops_per_syndrome,
@@ -106,7 +107,8 @@ class Round:
             return self._metrics()
         self._save(dsl, module, report)
         if isinstance(module, CascadePredecoder):
-            self._measure_shares(module, problem, at)
+            counted = cost.stage_flops if same_weights(module, before) else None
+            self._measure_shares(module, problem, at, counted)
         self._validate(at)
         return self._metrics()
 
@@ -159,10 +161,15 @@ class Round:
         self._facts |= {**facts, "vram_peak_gb": device_memory_gb(device)}
         return report
 
-    def _measure_shares(self, module: CascadePredecoder, problem: DecodingProblem, at: float) -> None:
-        """The expected cost with the shares of shots that do reach each stage, in place of those that the config plans."""
+    def _measure_shares(
+        self, module: CascadePredecoder, problem: DecodingProblem, at: float, counted: tuple[int, ...] | None
+    ) -> None:
+        """The expected cost with the shares of shots that do reach each stage, in place of those that the config plans.
+
+        counted: FLOPs of the stages, where training has not changed their weights since.
+        """
         shots = self.profile.selection_shots(self.env.spec.eval_protocol)
-        flops_of = stage_flops(module, problem, wants_edges=self._wants_edges)
+        flops_of = counted or stage_flops(module, problem, wants_edges=self._wants_edges)
         found = shares_by_p(module, self.env, pick_device(), shots, flops_of)
         module.to("cpu")
         flops = next(row["flops_per_syndrome"] for row in found["per_p"] if row["p"] == at)

@@ -12,8 +12,9 @@ import torch
 from torch import Tensor
 
 from autoqec.decoders.backends import Backend, backend_entry, make_backend
-from autoqec.decoders.gates import EVERY_SHOT, Staged, expected_flops
+from autoqec.decoders.gates import EVERY_SHOT, THRESHOLDS, Staged, expected_flops
 from autoqec.decoders.modules.cascade import CascadePredecoder
+from autoqec.decoders.modules.predecoders import ProblemPredecoder
 from autoqec.decoders.pipeline import PredecoderPipeline
 from autoqec.decoders.stage_cost import stage_flops
 from autoqec.envs.environment import Environment
@@ -40,7 +41,9 @@ def threshold(found: Staged, stage: int, share: float) -> float:
 
 
 def planned_share(module: CascadePredecoder, backend: Backend, stage: int) -> float:
-    """The share of shots that the config lets reach a stage, whose training has not begun."""
+    """The share of shots that the config lets reach a stage, whose training has not begun; only a mean cost asks for a count."""
+    if (said := module.shares_said[stage]) is not None:
+        return said
     wants_edges = backend_entry(backend.name).wants_edges
     flops_of = stage_flops(copy.deepcopy(module).cpu(), backend.problem, wants_edges=wants_edges)
     return module.planned_shares(flops_of)[stage]
@@ -63,6 +66,12 @@ def take_earlier(module: CascadePredecoder, weights: Mapping[str, Tensor], stage
     waiting = tuple(f"stages.{at}." for at in range(stage, len(module.stages)))
     known = {name: value for name, value in weights.items() if not name.startswith(waiting)}
     module.load_state_dict(known, strict=False)
+
+
+def same_weights(module: ProblemPredecoder, before: Mapping[str, Tensor]) -> bool:
+    """Whether the weights of all stages are those of `before`, wherever the gates stand."""
+    now = module.state_dict().items()
+    return all(name == THRESHOLDS or torch.equal(value.cpu(), before[name]) for name, value in now)
 
 
 class LeftOpen:

@@ -26,7 +26,7 @@ from autoqec.runner.profiles import PROFILES
 from autoqec.runner.recorded import Recorded
 from autoqec.runner.safety import Safety
 from autoqec.runner.schema import RoundMetrics, RunnerConfig
-from autoqec.runner.stages import LeftOpen, OpenSource, set_threshold, threshold
+from autoqec.runner.stages import LeftOpen, OpenSource, same_weights, set_threshold, threshold
 from autoqec.runner.train import Schedule, TrainingReport, finished_stages, joined
 
 SHARE = 0.02
@@ -194,6 +194,16 @@ def test_the_gate_is_set_on_recorded_shots_where_those_train(env, tmp_path) -> N
     assert metrics.status == "ok", metrics.status_reason
     training = given.split(most=4000)[0]
     assert opened(env, tmp_path)(*training).mean() == pytest.approx(SHARE, abs=1e-3)
+
+
+def test_a_gate_that_moves_leaves_the_stages_as_they_were_and_training_does_not(env) -> None:
+    module = compile_predecoder(PredecoderDSL.model_validate(CONFIG), env.problem(0.01))
+    before = {name: value.clone() for name, value in module.state_dict().items()}
+    module.thresholds.fill_(3.0)
+    assert same_weights(module, before)
+    with torch.no_grad():
+        next(module.stages[1].parameters()).add_(1e-3)
+    assert not same_weights(module, before)
 
 
 def test_it_stopped_as_the_last_stage_that_trained() -> None:

@@ -100,7 +100,8 @@ class CascadePredecoder(ProblemPredecoder):
         self._orders = tuple(stage.order for stage in dsl.stages or ())
         self._members = tuple(stage.members for stage in dsl.stages or ())
         self.states = tuple(stage.states for stage in dsl.stages or ())
-        self._shares, self._mean_flops = [stage.share for stage in dsl.stages or ()], dsl.mean_flops
+        self.shares_said = tuple(stage.share for stage in dsl.stages or ())
+        self._mean_flops = dsl.mean_flops
         self.register_buffer("thresholds", torch.full((len(made) - 1,), START))
 
     @property
@@ -115,7 +116,7 @@ class CascadePredecoder(ProblemPredecoder):
 
     def planned_shares(self, flops: Sequence[int]) -> tuple[float, ...]:
         """The share of the shots that should reach each stage, where the stages cost so much."""
-        return planned_shares(flops, self._shares, self._mean_flops)
+        return planned_shares(flops, self.shares_said, self._mean_flops)
 
     def fault_log_odds(self, syndrome: Tensor, ctx: dict[str, Any]) -> Tensor:
         *before, last = self.in_use
