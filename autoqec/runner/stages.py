@@ -14,7 +14,6 @@ from torch import Tensor
 from autoqec.decoders.backends import Backend, backend_entry, make_backend
 from autoqec.decoders.gates import EVERY_SHOT, THRESHOLDS, Staged, expected_flops
 from autoqec.decoders.modules.cascade import CascadePredecoder
-from autoqec.decoders.modules.predecoders import ProblemPredecoder
 from autoqec.decoders.pipeline import PredecoderPipeline
 from autoqec.decoders.stage_cost import stage_flops
 from autoqec.envs.environment import Environment
@@ -68,7 +67,7 @@ def take_earlier(module: CascadePredecoder, weights: Mapping[str, Tensor], stage
     module.load_state_dict(known, strict=False)
 
 
-def same_weights(module: ProblemPredecoder, before: Mapping[str, Tensor]) -> bool:
+def same_weights(module: CascadePredecoder, before: Mapping[str, Tensor]) -> bool:
     """Whether the weights of all stages are those of `before`, wherever the gates stand."""
     now = module.state_dict().items()
     return all(name == THRESHOLDS or torch.equal(value.cpu(), before[name]) for name, value in now)
