@@ -52,6 +52,11 @@ def _judged(archive: Path, *, evaluate: bool, gain: str | None) -> Outcome:
     except AutoQECError as error:
         return refused(error, gain)
     said = [problem for check in result.rounds for problem in check.problems]
+    said += [
+        f"round {check.round} is not VERIFIED here: {check.note}"
+        for check in result.claims
+        if check.now not in (None, "VERIFIED")
+    ]
     stopped = result.outcome in ("does not hold", "proves nothing", "not shown again")
     return Outcome("refused" if stopped else "SUCCEEDED", (*result.problems, *said, result.outcome), gain)
 
@@ -85,7 +90,7 @@ def _entered(name: str, because: str, how: str, defence: str) -> Callable[[Chang
 )
 def _honest(scene: Scene) -> Outcome:
     found = _judged(packaged.of(scene.shared).archive, evaluate=True, gain=None)
-    by = () if found.by == ("holds",) else ("no gain",) if found.by == ("not shown again",) else found.by
+    by = () if found.by == ("holds",) else ("no gain",) if found.by[-1] == "not shown again" else found.by
     return Outcome("VERIFIED" if found.by == ("holds",) else "SUSPICIOUS", by)
 
 
@@ -143,9 +148,9 @@ def _promoted(scene: Scene) -> Outcome:
     "gain within the noise made VERIFIED",
     family=_PACKAGE,
     how="the same, with a gain so small that few fresh shots neither show nor refute it",
-    defence="what is VERIFIED there and not significant here is said to be not shown again, and does not end as what holds",
+    defence="what is VERIFIED there and not here is said to be not shown again, or not to hold, and does not end as what holds",
     expect="refused",
-    because="not shown again",
+    because="round 3 is not VERIFIED here",
 )
 def _promoted_little(scene: Scene) -> Outcome:
     return _promote(scene, _least_significant)
