@@ -35,6 +35,7 @@ class Comparison:
 
     results: by p, with a failure bit per decoder and shot, so that any two decoders can be compared. plain: the backend with the
     environment's fixed weights, which ratios refer to. decoders: those that ran. missing: name -> why a decoder did not run.
+    against: a decoder that further ratios refer to.
     """
 
     env: Environment
@@ -42,6 +43,7 @@ class Comparison:
     plain: str
     decoders: tuple[DecoderFactory, ...]
     missing: dict[str, str]
+    against: str | None = None
 
     @property
     def measured(self) -> Measured:
@@ -65,7 +67,9 @@ class Comparison:
         """`rows`, with the LER per "round" of readout or per logical "qubit" beside that per shot."""
         measured = self.measured
         return [
-            row for result in self.results for row in baseline_tables.rows(measured, result, self.plain, per)
+            row
+            for result in self.results
+            for row in baseline_tables.rows(measured, result, self.plain, per, self.against)
         ]
 
     def to_pandas(self, per: Unit = "shot") -> pandas.DataFrame:
@@ -83,15 +87,15 @@ class Comparison:
         )
 
     def __str__(self) -> str:
-        lines = [f"{'p':>8}  {'decoder':<24}{'failures':>9} of shots    LER       ratio to {self.plain}"]
+        other = self.against or self.plain
+        ratio_key, low_key, high_key = (
+            baseline_tables.RATIO if self.against is None else baseline_tables.AGAINST
+        )
+        lines = [f"{'p':>8}  {'decoder':<24}{'failures':>9} of shots    LER       ratio to {other}"]
         for row in self.rows:
-            ratio = row.get("ratio_to_plain")
-            high = row.get("ratio_high")
-            told = (
-                "-"
-                if ratio is None
-                else f"{ratio:.3f} ({row['ratio_low']:.3f} .. {high or float('inf'):.3f})"
-            )
+            ratio = row.get(ratio_key)
+            high = row.get(high_key)
+            told = "-" if ratio is None else f"{ratio:.3f} ({row[low_key]:.3f} .. {high or float('inf'):.3f})"
             lines.append(
                 f"{row['p']:>8g}  {row['decoder']:<24}{row['failures']:>9} of {row['shots']:<9}"
                 f"{row['ler'] if row['ler'] is not None else float('nan'):<10.4g}{told}"
@@ -107,6 +111,7 @@ def compare(
     p: float | Sequence[float] | None = None,
     shots: int = 20_000,
     max_errors: int | None = None,
+    against: str | Path | DecoderFactory | None = None,
     executor: str | None = None,
     workers: int | None = None,
     reuse: bool = True,
@@ -121,6 +126,7 @@ def compare(
         p: one physical error rate or several. Default: the environment's sweep.
         shots: per p.
         max_errors: ends a p, in whole chunks of shots, when every decoder has so many failures.
+        against: a decoder, written as in `decoders`, that the others are compared with as well, shot by shot; it takes part.
         executor: "local", "ray" for a cluster of this machine, or "ray:ADDRESS". The failures are the same. Default: local.
         workers: processes. Default: one per core.
         reuse: whether to take shots of the same decoders from earlier calls, and keep those of this one.
@@ -137,12 +143,16 @@ def compare(
     env = env if isinstance(env, Environment) else load_env(env)
     sweep = list(env.spec.noise.p) if p is None else [p] if isinstance(p, int | float) else list(p)
     env.check_sweep(sweep, where="p")
-    chosen = _chosen(env, decoders)
+    wanted = list(env.spec.baseline_decoders if decoders is None else decoders)
+    other = None if against is None else _other(env, against)
+    chosen = _chosen(env, [*wanted, *([] if other is None else [other])])
     reasons = {
         choice.name: unavailable(choice, env.problem(sweep[0]))
         for choice in chosen
         if isinstance(choice, DecoderChoice)
     }
+    if other is not None and (reason := reasons.get(other.name)) is not None:
+        raise InputError(f"{other.name} cannot run here: {reason}", where="against")
     able = [choice for choice in chosen if reasons.get(choice.name) is None]
     results = []
     with (
@@ -154,23 +164,36 @@ def compare(
             if results[-1].interrupted:
                 break
     missing = {name: reason for name, reason in reasons.items() if reason is not None}
-    return Comparison(env, tuple(results), plain_backend(env).name, tuple(able), missing)
+    name = None if other is None else other.name
+    return Comparison(env, tuple(results), plain_backend(env).name, tuple(able), missing, name)
 
 
-def _chosen(env: Environment, decoders: Iterable[str | Path | DecoderFactory] | None) -> list[DecoderFactory]:
+def _other(env: Environment, against: str | Path | DecoderFactory) -> DecoderFactory:
+    """The one decoder that the others are compared with."""
+    found = _named(env, against, where="against")
+    if len(found) > 1:
+        names = ", ".join(each.name for each in found)
+        raise InputError(f"{against} is several decoders", where="against", hint=f"give one of {names}")
+    return found[0]
+
+
+def _named(
+    env: Environment, decoder: str | Path | DecoderFactory, *, where: str = "decoders"
+) -> Sequence[DecoderFactory]:
+    if isinstance(decoder, Path) or (
+        isinstance(decoder, str) and (os.sep in decoder or is_zoo_name(decoder))
+    ):
+        return [load_predecoder(decoder)]
+    if isinstance(decoder, str):
+        return choose([decoder.strip()], env.spec.eval_protocol.osd_orders_reported, where=where)
+    return [decoder]
+
+
+def _chosen(env: Environment, decoders: Iterable[str | Path | DecoderFactory]) -> list[DecoderFactory]:
     """The plain backend first, then each once, in order."""
-    wanted = env.spec.baseline_decoders if decoders is None else list(decoders)
-    orders = env.spec.eval_protocol.osd_orders_reported
     chosen: dict[str, DecoderFactory] = {plain_backend(env).name: plain_backend(env)}
-    for each in wanted:
-        found: Sequence[DecoderFactory]
-        if isinstance(each, Path) or (isinstance(each, str) and (os.sep in each or is_zoo_name(each))):
-            found = [load_predecoder(each)]
-        elif isinstance(each, str):
-            found = choose([each.strip()], orders, where="decoders")
-        else:
-            found = [each]
-        for choice in found:
+    for each in decoders:
+        for choice in _named(env, each):
             if isinstance(choice, Predecoder) and choice.env.content_hash != env.content_hash:
                 raise InputError(
                     f"{choice.name} was trained on {choice.env.spec.name}, or on another version of {env.spec.name}",

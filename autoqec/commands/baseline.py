@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from autoqec.commands.named import RunPath
+from autoqec.commands.named import DecoderOrRound, RunPath
 from autoqec.commands.options import Count, Number, OutFile, PlotFile, executor_option
 from autoqec.commands.output import print_json, print_table, print_warnings
 from autoqec.commands.progress import shots_progress
@@ -69,6 +69,12 @@ def _distances(_context: click.Context, _option: click.Parameter, text: str | No
     type=RunPath(),
     help="A round, or zoo:ENV/NAME: its predecoder, on the same shots (repeatable).",
 )
+@click.option(
+    "--against",
+    type=DecoderOrRound(),
+    metavar="NAME|PATH",
+    help="Ratios are to this decoder, a name as in --decoders or a round as in --with; it takes part.",
+)
 @click.option("--workers", type=Count(min=1, max=4096), help="Worker processes. Default: one per core.")
 @executor_option("Where workers are; the failures are the same.")
 @click.option("--fresh", is_flag=True, help="Neither reuse nor keep earlier shots of the same decoders.")
@@ -89,6 +95,7 @@ def command(
     per: Unit,
     decoders: str | None,
     rounds: tuple[Path, ...],
+    against: str | Path | None,
     workers: int | None,
     executor: str | None,
     fresh: bool,
@@ -99,7 +106,8 @@ def command(
     """Decode the same shots with every baseline decoder of ENV, at each p.
 
     Shots and failures are kept in the cache: the command can be stopped and started again, and a decoder that is
-    added later joins the same shots. The ratio is the plain backend's LER over the decoder's: above 1 is better.
+    added later joins the same shots. The ratio is the plain backend's LER over the decoder's, or that of --against: above 1 is better.
+    Its interval is that of paired shots.
 
     With several ENV, or --distances, each has a table, and the plot shows them together. Lambda is the ratio of the LERs of
     successive distances, per step of 2.
@@ -125,6 +133,7 @@ def command(
                     p=list(ps) or None,
                     shots=shots,
                     max_errors=max_errors,
+                    against=against,
                     executor=executor,
                     workers=workers,
                     reuse=not fresh,
@@ -145,6 +154,7 @@ def command(
             "env": each.env.spec.name,
             "env_hash": each.env.content_hash,
             "plain_backend": each.plain,
+            "against": each.against,
             "reference_p": None if interrupted or not shots else reference_p(each.env),
             "interval_level": each.level,
             "rows": each.table(per),
@@ -188,9 +198,13 @@ def _environments(envs: tuple[str, ...], distances: list[int]) -> list[Environme
 
 
 def _print_report(report: dict[str, Any], per: Unit) -> None:
+    from autoqec.decoders.baseline_tables import AGAINST, RATIO
+
     further = (f"LER per {per}", "interval") if per != "shot" else ()
+    other = report["against"] or report["plain_backend"]
+    ratio, low, high = RATIO if report["against"] is None else AGAINST
     print_table(
-        f"{report['env']}: LER per shot, all decoders on the same shots; ratio = {report['plain_backend']} LER / LER",
+        f"{report['env']}: LER per shot, all decoders on the same shots; ratio = {other} LER / LER",
         (
             *("p", "decoder", "shots", "failures", "LER", f"{report['interval_level']:.0%} interval"),
             *("ratio", "interval", "us/shot", *further),
@@ -203,8 +217,8 @@ def _print_report(report: dict[str, Any], per: Unit) -> None:
                 row["failures"],
                 row["ler"],
                 f"{row['ler_low']:.3g} .. {row['ler_high']:.3g}",
-                _ratio(row.get("ratio_to_plain")),
-                f"{_ratio(row.get('ratio_low'))} .. {_ratio(row.get('ratio_high'))}",
+                _ratio(row.get(ratio)),
+                f"{_ratio(row.get(low))} .. {_ratio(row.get(high))}",
                 _ratio(row["us_per_shot"]),
                 *_further(row, per),
             )

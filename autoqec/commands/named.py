@@ -38,6 +38,20 @@ class RunPath(AnyPath):
         return " ".join(filter(None, [near, "autoqec runs lists the runs of this folder"]))
 
 
+class DecoderOrRound(RunPath):
+    """A round, as above, where it is a path that is there, has a slash or begins with `zoo:`; else the name of a decoder, which those that
+    know them check."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        from autoqec.finds.zoo import is_zoo_name
+
+        if isinstance(value, str) and not path_problem(value):
+            is_round = os.sep in value or is_zoo_name(value) or os.path.lexists(value)
+            if not is_round:
+                return value
+        return super().convert(value, param, ctx)
+
+
 def _run_ids() -> list[str]:
     return [path.name for path in runs_folder("").glob("*") if RunDir(path).about.is_file()]
 

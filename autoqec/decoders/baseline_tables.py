@@ -36,6 +36,9 @@ SINTER_COLUMNS = (
 
 
 Unit = Literal["shot", "round", "qubit"]
+RATIO = ("ratio_to_plain", "ratio_low", "ratio_high")
+AGAINST = ("against_ratio", "against_ratio_low", "against_ratio_high")
+"""Columns of a row: a ratio of LERs and its interval, to the plain backend and to another decoder."""
 UNITS: dict[Unit, str] = {"shot": "shot", "round": "round", "qubit": "shot and logical qubit"}
 
 
@@ -119,9 +122,11 @@ def _lambdas_between(
                 }
 
 
-def rows(measured: Measured, result: PairedResult, plain: str, per: Unit = "shot") -> list[dict[str, Any]]:
+def rows(
+    measured: Measured, result: PairedResult, plain: str, per: Unit = "shot", against: str | None = None
+) -> list[dict[str, Any]]:
     """One row per decoder: LER, interval, ratio of the plain backend's LER to it (above 1: better), time. per: of a further
-    LER, where it is not the shot."""
+    LER, where it is not the shot. against: a decoder whose LER has a ratio to it as well."""
     table = []
     level = measured.level
     for name in result.failures:
@@ -137,25 +142,30 @@ def rows(measured: Measured, result: PairedResult, plain: str, per: Unit = "shot
             "us_per_shot": result.us_per_shot(name) if result.shots else None,
         }
         if plain in result.failures:
-            ratio_low, ratio_high = (1.0, 1.0) if name == plain else result.ratio_interval(plain, name, level)
+            row |= dict(zip(RATIO, _ratio(result, plain, name, level), strict=True))
+            keys = ("only_plain_failed", "only_this_failed", "both_failed")
+            row |= dict(zip(keys, result.pair(plain, name), strict=True))
+        if against is not None and against in result.failures:
+            only_it, only_this, _ = result.pair(against, name)
             row |= {
-                "ratio_to_plain": result.ratio(plain, name),
-                "ratio_low": ratio_low,
-                "ratio_high": ratio_high if ratio_high != float("inf") else None,
-                **dict(
-                    zip(
-                        ("only_plain_failed", "only_this_failed", "both_failed"),
-                        result.pair(plain, name),
-                        strict=True,
-                    )
-                ),
+                "against": against,
+                **dict(zip(AGAINST, _ratio(result, against, name, level), strict=True)),
             }
+            row |= {"against_only_it_failed": only_it, "against_only_this_failed": only_this}
         if per != "shot":
             further = measured.rate(result, name, per) if result.shots else (None, None, None)
             keys = (f"ler_per_{per}", f"ler_per_{per}_low", f"ler_per_{per}_high")
             row |= dict(zip(keys, further, strict=True))
         table.append(row)
     return table
+
+
+def _ratio(
+    result: PairedResult, other: str, name: str, level: float
+) -> tuple[float | None, float, float | None]:
+    """The other's LER over this one's, with its interval; None where there is no number."""
+    low, high = (1.0, 1.0) if name == other else result.ratio_interval(other, name, level)
+    return result.ratio(other, name), low, high if high != float("inf") else None
 
 
 def sinter_csv(measured: Sequence[Measured]) -> str:

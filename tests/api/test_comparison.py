@@ -52,6 +52,24 @@ def test_all_decoders_see_the_same_shots(
     assert found.rows[2]["only_plain_failed"] == only
 
 
+def test_a_find_against_a_decoder_of_the_callers_choice(
+    found: autoqec.Comparison, env: autoqec.Environment, find: Maker
+) -> None:
+    against = autoqec.compare(
+        env, [find("weights")], p=P, shots=SHOTS, against="pymatching_correlated", workers=1
+    )
+    assert against.against == "pymatching_correlated"
+    row = next(row for row in against.rows if row["decoder"] == find("weights").name)
+    other, ours = (
+        found.results[0].failures["pymatching_correlated"],
+        found.results[0].failures[row["decoder"]],
+    )
+    assert row["against_only_it_failed"] == np.bitwise_count(other & ~ours).sum()
+    assert row["against_only_this_failed"] == np.bitwise_count(ours & ~other).sum()
+    assert row["against_ratio_low"] < row["against_ratio"] < row["against_ratio_high"]
+    assert "ratio to pymatching_correlated" in str(against)
+
+
 def test_tables_and_figures(found: autoqec.Comparison, tmp_path: Path) -> None:
     table = found.to_pandas()
     assert len(table) == 4

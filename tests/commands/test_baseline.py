@@ -54,6 +54,39 @@ def test_bad_requests_exit_2_and_write_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_ratios_to_another_decoder_are_those_of_the_same_shots() -> None:
+    words = ("--shots", "5000", "--p", "0.01", "--decoders", "pymatching")
+    done = run(*words, "--against", "belief_matching", "--json")
+    assert done.exit_code == 0, done.output
+    report = json.loads(done.output)
+    assert (report["plain_backend"], report["against"]) == ("pymatching", "belief_matching")
+    plain, other = report["rows"]
+    assert (plain["decoder"], other["decoder"]) == ("pymatching", "belief_matching")
+    assert plain["against_ratio"] == pytest.approx(other["failures"] / plain["failures"])
+    assert plain["against_ratio"] == pytest.approx(1 / other["ratio_to_plain"])
+    assert plain["against_only_it_failed"] == other["only_this_failed"]
+    assert plain["against_only_this_failed"] == other["only_plain_failed"]
+    assert (other["against_ratio"], other["against_ratio_low"], other["against_ratio_high"]) == (1, 1, 1)
+    table = run(*words, "--against", "belief_matching").output
+    assert "ratio = belief_matching LER / LER" in " ".join(table.split())
+    assert f"{plain['against_ratio']:.3f}" in table
+
+
+@pytest.mark.parametrize(
+    ("against", "said"),
+    [
+        ("magic", "unknown decoder 'magic'"),
+        ("bposd", "is several decoders"),
+        ("no/such", "is not a folder"),
+        ("zoo:surface_d5_depol/cascade_1mflop", "was trained on surface_d5_depol"),
+    ],
+)
+def test_a_decoder_that_others_cannot_be_compared_with_is_refused(against: str, said: str) -> None:
+    done = run("--shots", "100", "--p", "0.01", "--against", against)
+    assert done.exit_code == 2
+    assert said in done.output.replace("\n", " ")
+
+
 def test_zero_shots_are_an_empty_table() -> None:
     done = run("--shots", "0", "--p", "0.01", "--json")
     assert done.exit_code == 0
