@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from autoqec.api.frames import frame
+from autoqec.api.line_up import Given, LineUp, line_up
 from autoqec.decoders import baseline_tables
 from autoqec.decoders.baseline_tables import Measured, Unit
-from autoqec.decoders.baselines.registry import DecoderChoice, choose, unavailable
 from autoqec.decoders.paired import Evaluator, PairedResult
 from autoqec.decoders.protocol import DecoderFactory
 from autoqec.decoders.reference_p import plain_backend
 from autoqec.envs.environment import Environment
 from autoqec.envs.load import load_env
-from autoqec.errors import InputError
 from autoqec.executors.registry import LOCAL, opened
-from autoqec.finds.predecoder import Predecoder, load_predecoder
-from autoqec.finds.zoo import is_zoo_name
 
 if TYPE_CHECKING:
     import pandas
@@ -34,8 +30,8 @@ class Comparison:
     """Decoders on the same shots, at each p.
 
     results: by p, with a failure bit per decoder and shot, so that any two decoders can be compared. plain: the backend with the
-    environment's fixed weights, which ratios refer to. decoders: those that ran. missing: name -> why a decoder did not run.
-    against: a decoder that further ratios refer to.
+    environment's fixed weights. decoders: those that ran. missing: name -> why a decoder did not run. against: a decoder of the
+    caller's choice. Rows have the ratios of both to each decoder, and a table that is printed has those of the caller's choice.
     """
 
     env: Environment
@@ -106,12 +102,12 @@ class Comparison:
 
 def compare(
     env: str | Path | Environment,
-    decoders: Iterable[str | Path | DecoderFactory] | None = None,
+    decoders: Iterable[Given] | None = None,
     *,
     p: float | Sequence[float] | None = None,
     shots: int = 20_000,
     max_errors: int | None = None,
-    against: str | Path | DecoderFactory | None = None,
+    against: Given | None = None,
     executor: str | None = None,
     workers: int | None = None,
     reuse: bool = True,
@@ -126,7 +122,8 @@ def compare(
         p: one physical error rate or several. Default: the environment's sweep.
         shots: per p.
         max_errors: ends a p, in whole chunks of shots, when every decoder has so many failures.
-        against: a decoder, written as in `decoders`, that the others are compared with as well, shot by shot; it takes part.
+        against: one more decoder, written as in `decoders`. The ratio of its LER to that of every other one is printed in place of the plain
+            backend's, and rows have both.
         executor: "local", "ray" for a cluster of this machine, or "ray:ADDRESS". The failures are the same. Default: local.
         workers: processes. Default: one per core.
         reuse: whether to take shots of the same decoders from earlier calls, and keep those of this one.
@@ -141,73 +138,43 @@ def compare(
         True
     """
     env = env if isinstance(env, Environment) else load_env(env)
-    sweep = list(env.spec.noise.p) if p is None else [p] if isinstance(p, int | float) else list(p)
-    env.check_sweep(sweep, where="p")
-    wanted = list(env.spec.baseline_decoders if decoders is None else decoders)
-    other = None if against is None else _other(env, against)
-    chosen = _chosen(env, [*wanted, *([] if other is None else [other])])
-    reasons = {
-        choice.name: unavailable(choice, env.problem(sweep[0]))
-        for choice in chosen
-        if isinstance(choice, DecoderChoice)
-    }
-    if other is not None and (reason := reasons.get(other.name)) is not None:
-        raise InputError(f"{other.name} cannot run here: {reason}", where="against")
-    able = [choice for choice in chosen if reasons.get(choice.name) is None]
+    return measure(
+        line_up(env, decoders, p=p, against=against),
+        shots=shots,
+        max_errors=max_errors,
+        executor=executor,
+        workers=workers,
+        reuse=reuse,
+        progress=progress,
+    )
+
+
+def measure(
+    lined_up: LineUp,
+    *,
+    shots: int,
+    max_errors: int | None = None,
+    executor: str | None = None,
+    workers: int | None = None,
+    reuse: bool = True,
+    progress: Progress | None = None,
+) -> Comparison:
+    """`compare`, of decoders that were looked at before."""
+    env = lined_up.env
     results = []
     with (
         opened(executor or LOCAL) as where,
         Evaluator(env, executor=where, workers=workers, store=reuse, progress=progress) as evaluator,
     ):
-        for value in sweep:
-            results.append(evaluator.run(value, able, shots, max_errors=max_errors))
+        for value in lined_up.sweep:
+            results.append(evaluator.run(value, lined_up.able, shots, max_errors=max_errors))
             if results[-1].interrupted:
                 break
-    missing = {name: reason for name, reason in reasons.items() if reason is not None}
-    name = None if other is None else other.name
-    return Comparison(env, tuple(results), plain_backend(env).name, tuple(able), missing, name)
-
-
-def _other(env: Environment, against: str | Path | DecoderFactory) -> DecoderFactory:
-    """The one decoder that the others are compared with."""
-    found = _named(env, against, where="against")
-    if len(found) > 1:
-        names = ", ".join(each.name for each in found)
-        raise InputError(f"{against} is several decoders", where="against", hint=f"give one of {names}")
-    return found[0]
-
-
-def _named(
-    env: Environment, decoder: str | Path | DecoderFactory, *, where: str = "decoders"
-) -> Sequence[DecoderFactory]:
-    if isinstance(decoder, Path) or (
-        isinstance(decoder, str) and (os.sep in decoder or is_zoo_name(decoder))
-    ):
-        return [load_predecoder(decoder)]
-    if isinstance(decoder, str):
-        return choose([decoder.strip()], env.spec.eval_protocol.osd_orders_reported, where=where)
-    return [decoder]
-
-
-def _chosen(env: Environment, decoders: Iterable[str | Path | DecoderFactory]) -> list[DecoderFactory]:
-    """The plain backend first, then each once, in order."""
-    chosen: dict[str, DecoderFactory] = {plain_backend(env).name: plain_backend(env)}
-    for each in decoders:
-        for choice in _named(env, each):
-            if isinstance(choice, Predecoder) and choice.env.content_hash != env.content_hash:
-                raise InputError(
-                    f"{choice.name} was trained on {choice.env.spec.name}, or on another version of {env.spec.name}",
-                    where=choice.checkpoint,
-                    hint="compare it on its own environment",
-                )
-            _add(chosen, choice)
-    return list(chosen.values())
-
-
-def _add(chosen: dict[str, DecoderFactory], choice: DecoderFactory) -> None:
-    if chosen.setdefault(choice.name, choice) != choice:
-        raise InputError(
-            f"two decoders are called {choice.name}",
-            where="decoders",
-            hint="name one of them: load_predecoder(..., name=...)",
-        )
+    return Comparison(
+        env,
+        tuple(results),
+        plain_backend(env).name,
+        lined_up.able,
+        lined_up.missing,
+        lined_up.against,
+    )

@@ -36,6 +36,14 @@ def _distances(_context: click.Context, _option: click.Parameter, text: str | No
     return sorted({int(word) for word in words})
 
 
+def _one(_context: click.Context, _option: click.Parameter, given: tuple[Any, ...]) -> Any:
+    if len(given) > 1:
+        raise InputError(
+            "given more than once", where="--against", hint="compare with one decoder; --with takes several"
+        )
+    return given[0] if given else None
+
+
 @click.command()
 @click.argument("envs", metavar="ENV...", nargs=-1, required=True)
 @click.option(
@@ -72,8 +80,10 @@ def _distances(_context: click.Context, _option: click.Parameter, text: str | No
 @click.option(
     "--against",
     type=DecoderOrRound(),
+    multiple=True,
+    callback=_one,
     metavar="NAME|PATH",
-    help="Ratios are to this decoder, a name as in --decoders or a round as in --with; it takes part.",
+    help="Compare with this decoder in place of the plain backend: one name as in --decoders, or one round as in --with.",
 )
 @click.option("--workers", type=Count(min=1, max=4096), help="Worker processes. Default: one per core.")
 @executor_option("Where workers are; the failures are the same.")
@@ -106,13 +116,14 @@ def command(
     """Decode the same shots with every baseline decoder of ENV, at each p.
 
     Shots and failures are kept in the cache: the command can be stopped and started again, and a decoder that is
-    added later joins the same shots. The ratio is the plain backend's LER over the decoder's, or that of --against: above 1 is better.
-    Its interval is that of paired shots.
+    added later joins the same shots. The ratio is the LER of the plain backend, or of the decoder that --against names, over the
+    decoder's own: above 1, the decoder is better. Its interval is that of paired shots.
 
     With several ENV, or --distances, each has a table, and the plot shows them together. Lambda is the ratio of the LERs of
     successive distances, per step of 2.
     """
-    from autoqec.api.comparison import compare
+    from autoqec.api.comparison import measure
+    from autoqec.api.line_up import line_up
     from autoqec.decoders import baseline_tables
     from autoqec.decoders.reference_p import reference_p
     from autoqec.io import atomic
@@ -121,19 +132,23 @@ def command(
     for env in environments:
         print_warnings(env)
         baseline_tables.check_unit(env, per)
+    lined_up = [
+        line_up(
+            env,
+            [*(decoders.split(",") if decoders else env.spec.baseline_decoders), *rounds],
+            p=list(ps) or None,
+            against=against,
+        )
+        for env in environments
+    ]
     found: list[Comparison] = []
-    for env in environments:
-        named = env.spec.name if len(environments) > 1 else None
-        names = decoders.split(",") if decoders else env.spec.baseline_decoders
-        with shots_progress(named) as progress:
+    for each in lined_up:
+        with shots_progress(each.env.spec.name if len(lined_up) > 1 else None) as progress:
             found.append(
-                compare(
-                    env,
-                    [*names, *rounds],
-                    p=list(ps) or None,
+                measure(
+                    each,
                     shots=shots,
                     max_errors=max_errors,
-                    against=against,
                     executor=executor,
                     workers=workers,
                     reuse=not fresh,

@@ -34,20 +34,23 @@ class RunPath(AnyPath):
         return f"{path} is not a folder, nor the id of a run in {runs_folder('')}/"
 
     def hint(self, path: Path) -> str:
-        near = did_you_mean(path.parts[0], _run_ids()) if path.parts else None
+        from autoqec.finds.zoo import meant_the_zoo
+
+        near = meant_the_zoo(path) or (did_you_mean(path.parts[0], _run_ids()) if path.parts else None)
         return " ".join(filter(None, [near, "autoqec runs lists the runs of this folder"]))
 
 
 class DecoderOrRound(RunPath):
-    """A round, as above, where it is a path that is there, has a slash or begins with `zoo:`; else the name of a decoder, which those that
-    know them check."""
+    """The name of a decoder, or a round as above. A decoder's name comes first: ./NAME is the folder. What is neither is left to those who
+    know all decoders."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        from autoqec.finds.zoo import is_zoo_name
+        from autoqec.api.line_up import is_round
+        from autoqec.decoders.baselines.registry import is_known
 
-        if isinstance(value, str) and not path_problem(value):
-            is_round = os.sep in value or is_zoo_name(value) or os.path.lexists(value)
-            if not is_round:
+        if isinstance(value, str) and value.strip() and not path_problem(value) and not is_round(value):
+            named = os.path.lexists(value) or value in _run_ids()
+            if is_known(value) or not named:
                 return value
         return super().convert(value, param, ctx)
 

@@ -146,12 +146,12 @@ def rows(
             keys = ("only_plain_failed", "only_this_failed", "both_failed")
             row |= dict(zip(keys, result.pair(plain, name), strict=True))
         if against is not None and against in result.failures:
-            only_it, only_this, _ = result.pair(against, name)
             row |= {
                 "against": against,
                 **dict(zip(AGAINST, _ratio(result, against, name, level), strict=True)),
             }
-            row |= {"against_only_it_failed": only_it, "against_only_this_failed": only_this}
+            keys = ("against_only_other_failed", "against_only_this_failed", "against_both_failed")
+            row |= dict(zip(keys, result.pair(against, name), strict=True))
         if per != "shot":
             further = measured.rate(result, name, per) if result.shots else (None, None, None)
             keys = (f"ler_per_{per}", f"ler_per_{per}_low", f"ler_per_{per}_high")
@@ -162,10 +162,13 @@ def rows(
 
 def _ratio(
     result: PairedResult, other: str, name: str, level: float
-) -> tuple[float | None, float, float | None]:
+) -> tuple[float | None, float | None, float | None]:
     """The other's LER over this one's, with its interval; None where there is no number."""
-    low, high = (1.0, 1.0) if name == other else result.ratio_interval(other, name, level)
-    return result.ratio(other, name), low, high if high != float("inf") else None
+    ratio = result.ratio(other, name)
+    if name == other:
+        return ratio, ratio, ratio
+    low, high = result.ratio_interval(other, name, level)
+    return ratio, low, high if high != float("inf") else None
 
 
 def sinter_csv(measured: Sequence[Measured]) -> str:

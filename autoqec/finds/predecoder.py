@@ -73,6 +73,12 @@ class Predecoder:
         return f"{self.sha256}/{self._env.spec.classical_backend}-{self.order}"
 
     @property
+    def folder(self) -> Path:
+        """That of its round; of a checkpoint with another name than a round's, the file without its ending."""
+        path = Path(self.checkpoint)
+        return path.parent if path == RoundDir(path.parent).checkpoint else path.with_suffix("")
+
+    @property
     def env(self) -> Environment:
         """The environment that it was trained on."""
         return self._env
@@ -251,9 +257,8 @@ def load_predecoder(
     is_confined = not is_own or checkpoint.checked_info(described, where=str(path)).dsl.tier == "2"
     if p is not None:
         found.check_sweep([p], where="p")
-    label = name or (given.resolve().name if given.is_dir() else path.stem)
-    return Predecoder(
-        name=f"{label}-{order}" if order else label,
+    found_there = Predecoder(
+        name=name or "",
         checkpoint=str(path.resolve()),
         sha256=sha256_bytes(data),
         env_spec=found.spec.model_dump_json(),
@@ -264,6 +269,8 @@ def load_predecoder(
         is_confined=is_confined,
         code=None if is_own else str(code),
     )
+    label = name or found_there.folder.name
+    return replace(found_there, name=f"{label}-{order}" if order else label)
 
 
 def _reference_p(source: str | Path, env: Environment) -> float:

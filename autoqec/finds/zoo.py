@@ -202,6 +202,11 @@ def is_zoo_name(given: str | Path) -> bool:
     return str(given).startswith(ZOO)
 
 
+def meant_the_zoo(given: str | Path) -> str | None:
+    """A question, where a path that is not there is the name of an entry without `zoo:`."""
+    return f"did you mean '{ZOO}{given}'?" if str(given) in zoo_names() else None
+
+
 def round_folder(given: str | Path, workspace: str | Path) -> Path:
     """What a user calls a round: `zoo:ENV/NAME`; a path; or the id of a run and what follows it, as in ID/round_3."""
     return zoo_entry(str(given)).path if is_zoo_name(given) else in_runs(given, workspace)

@@ -1,5 +1,6 @@
 """`autoqec.compare`: the figures are those of independent decodings of the same shots."""
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -64,10 +65,28 @@ def test_a_find_against_a_decoder_of_the_callers_choice(
         found.results[0].failures["pymatching_correlated"],
         found.results[0].failures[row["decoder"]],
     )
-    assert row["against_only_it_failed"] == np.bitwise_count(other & ~ours).sum()
+    assert row["against_only_other_failed"] == np.bitwise_count(other & ~ours).sum()
     assert row["against_only_this_failed"] == np.bitwise_count(ours & ~other).sum()
     assert row["against_ratio_low"] < row["against_ratio"] < row["against_ratio_high"]
     assert "ratio to pymatching_correlated" in str(against)
+
+
+def test_rounds_of_the_same_name_are_called_by_their_folders(
+    env: autoqec.Environment, find: Maker, tmp_path: Path
+) -> None:
+    for run, config in (("a", "weights"), ("b", "flips")):
+        shutil.copytree(find(config), tmp_path / run / "round_3")
+    one, other = (tmp_path / run / "round_3" for run in ("a", "b"))
+    apart = autoqec.compare(
+        env, [one, "pymatching"], p=P, shots=100, against=other / "checkpoint.pt", workers=1
+    )
+    assert [row["decoder"] for row in apart.rows] == ["pymatching", "a/round_3", "b/round_3"]
+    assert apart.against == "b/round_3"
+    alone = autoqec.compare(env, [one, str(one)], p=P, shots=100, workers=1)
+    assert [row["decoder"] for row in alone.rows] == ["pymatching", "round_3"]
+    one.rename(tmp_path / "a" / "pymatching")
+    beside = autoqec.compare(env, [tmp_path / "a" / "pymatching"], p=P, shots=100, workers=1)
+    assert [row["decoder"] for row in beside.rows] == ["pymatching", "a/pymatching"]
 
 
 def test_tables_and_figures(found: autoqec.Comparison, tmp_path: Path) -> None:
@@ -84,6 +103,9 @@ def test_tables_and_figures(found: autoqec.Comparison, tmp_path: Path) -> None:
 def test_what_cannot_be_compared_is_refused(env: autoqec.Environment, find: Maker) -> None:
     with pytest.raises(InputError, match="unknown decoder"):
         autoqec.compare(env, ["magic"], p=P)
+    for wrong in ({"decoders": [5]}, {"against": ["belief_matching"]}):
+        with pytest.raises(InputError, match=r"^(decoders|against): an? (int|list) is no decoder"):
+            autoqec.compare(env, p=P, shots=10, **wrong)
     with pytest.raises(InputError, match="two decoders"):
         autoqec.compare(
             env, [autoqec.load_predecoder(find(c), name="a") for c in ("weights", "flips")], p=P, shots=10

@@ -53,7 +53,7 @@ def _judged(archive: Path, *, evaluate: bool, gain: str | None) -> Outcome:
         return refused(error, gain)
     said = [problem for check in result.rounds for problem in check.problems]
     said += [
-        f"round {check.round} is not VERIFIED here: {check.note}"
+        f"round {check.round} is not VERIFIED here"
         for check in result.claims
         if check.now not in (None, "VERIFIED")
     ]
@@ -147,7 +147,7 @@ def _promoted(scene: Scene) -> Outcome:
 @cheat(
     "gain within the noise made VERIFIED",
     family=_PACKAGE,
-    how="the same, with a gain so small that few fresh shots neither show nor refute it",
+    how="the same, with a gain so small that few fresh shots do not show it",
     defence="what is VERIFIED there and not here is said to be not shown again, or not to hold, and does not end as what holds",
     expect="refused",
     because="round 3 is not VERIFIED here",

@@ -64,7 +64,7 @@ def test_ratios_to_another_decoder_are_those_of_the_same_shots() -> None:
     assert (plain["decoder"], other["decoder"]) == ("pymatching", "belief_matching")
     assert plain["against_ratio"] == pytest.approx(other["failures"] / plain["failures"])
     assert plain["against_ratio"] == pytest.approx(1 / other["ratio_to_plain"])
-    assert plain["against_only_it_failed"] == other["only_this_failed"]
+    assert plain["against_only_other_failed"] == other["only_this_failed"]
     assert plain["against_only_this_failed"] == other["only_plain_failed"]
     assert (other["against_ratio"], other["against_ratio_low"], other["against_ratio_high"]) == (1, 1, 1)
     table = run(*words, "--against", "belief_matching").output
@@ -76,8 +76,14 @@ def test_ratios_to_another_decoder_are_those_of_the_same_shots() -> None:
     ("against", "said"),
     [
         ("magic", "unknown decoder 'magic'"),
+        ("beleif_matching", "did you mean 'belief_matching'?"),
+        ("bposd-\u00b2", "unknown decoder"),
+        ("bposd-" + "9" * 40, "unknown decoder"),
+        (" ", "--against"),
         ("bposd", "is several decoders"),
+        ("turbo-0", "cannot run on surface_d3_depol: needs an environment with"),
         ("no/such", "is not a folder"),
+        ("surface_d5_depol/cascade_1mflop", "did you mean 'zoo:surface_d5_depol/cascade_1mflop'?"),
         ("zoo:surface_d5_depol/cascade_1mflop", "was trained on surface_d5_depol"),
     ],
 )
@@ -85,6 +91,41 @@ def test_a_decoder_that_others_cannot_be_compared_with_is_refused(against: str, 
     done = run("--shots", "100", "--p", "0.01", "--against", against)
     assert done.exit_code == 2
     assert said in done.output.replace("\n", " ")
+
+
+def test_one_decoder_is_compared_with() -> None:
+    done = run("--shots", "100", "--against", "pymatching", "--against", "belief_matching")
+    assert done.exit_code == 2
+    assert "--against: given more than once" in done.output
+
+
+def test_nothing_is_decoded_where_a_later_environment_has_not_the_decoder(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def decoded(*_arguments: object, **_options: object) -> None:
+        raise AssertionError("a shot was decoded")
+
+    monkeypatch.setattr("autoqec.api.comparison.Evaluator.run", decoded)
+    csv = tmp_path / "out.csv"
+    words = ("--distances", "3,5", "--p", "0.005", "--against", "maximum_likelihood", "--csv", str(csv))
+    done = run("--shots", "1000", *words)
+    assert done.exit_code == 2
+    assert "maximum_likelihood cannot run on surface_d5_depol" in " ".join(done.output.split())
+    assert not csv.exists()
+
+
+def test_a_name_is_the_decoder_and_not_what_lies_about(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "belief_matching").mkdir()
+    (tmp_path / "results").mkdir()
+    words = ("--shots", "100", "--p", "0.01", "--json")
+    assert json.loads(run(*words, "--against", "belief_matching").output)["against"] == "belief_matching"
+    for folder in ("./belief_matching", "results"):
+        done = run(*words, "--against", folder)
+        assert done.exit_code == 2
+        assert "has no checkpoint.pt" in done.output
 
 
 def test_zero_shots_are_an_empty_table() -> None:

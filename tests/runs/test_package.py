@@ -19,7 +19,7 @@ from autoqec.errors import InputError
 from autoqec.runs import tar_archive as archive_module
 from autoqec.runs.experiment import Experiment
 from autoqec.runs.package import package_run
-from autoqec.runs.package_check import check_package, opened
+from autoqec.runs.package_check import PackageCheck, RoundCheck, check_package, opened
 from autoqec.runs.repository import Repository, open_checkout
 from autoqec.runs.run import Run
 from autoqec.runs.tar_archive import pack, unpack
@@ -414,6 +414,28 @@ def test_a_package_without_a_verified_round_proves_nothing(
         (folder / "run" / "fork_graph.json").unlink()
 
     assert check_package(repacked(packed_run, tmp_path / "x.tar.gz", change)).outcome == "proves nothing"
+
+
+@pytest.mark.parametrize(
+    ("now", "problems", "outcome"),
+    [
+        ("VERIFIED", [], "holds"),
+        ("SUSPICIOUS", [], "not shown again"),
+        ("FAILED", [], "does not hold"),
+        ("VERIFIED", ["claims 12 FLOPs"], "does not hold"),
+        (None, [], "not shown again"),
+    ],
+)
+def test_the_outcome_is_that_of_the_weakest_claim(now: str | None, problems: list[str], outcome: str) -> None:
+    rounds = [
+        RoundCheck(1, "one", [], "VERIFIED", "VERIFIED"),
+        RoundCheck(2, "two", problems, "VERIFIED", now),
+        RoundCheck(3, "three", [], None, None),
+    ]
+    assert PackageCheck("run", 9, True, [], rounds).outcome == outcome
+    assert PackageCheck("run", 9, True, ["a file is missing"], rounds).outcome == "does not hold"
+    only_files = outcome if outcome == "does not hold" else "only files checked"
+    assert PackageCheck("run", 9, False, [], rounds).outcome == only_files
 
 
 def test_an_environment_reads_no_file_outside_of_the_package(repository: Repository, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from autoqec.decoders.protocol import SHOTS_AT_ONCE, Confident, Decoder, decode_
 from autoqec.envs.packing import checked
 from autoqec.envs.problem import U8, DecodingProblem
 from autoqec.errors import InputError, UnavailableError
+from autoqec.io.closest import did_you_mean
 
 Build = Callable[[DecodingProblem, int], Decoder]
 
@@ -124,6 +125,10 @@ _MODULES = {
 }
 
 
+_MOST_DIGITS = 6
+"""Of an order."""
+
+
 def names() -> list[str]:
     """Every entry, installed or not."""
     return list(_MODULES)
@@ -136,17 +141,34 @@ def entry(name: str) -> Baseline:
     return found
 
 
+def is_known(text: str) -> bool:
+    """Whether a text is the name of an entry, with an order or without."""
+    name, dash, order = text.partition("-")
+    if name not in _MODULES or not dash:
+        return name in _MODULES
+    is_number = order.isascii() and order.isdecimal() and len(order) <= _MOST_DIGITS
+    return is_number and entry(name).has_order
+
+
 def choose(wanted: Iterable[str], orders: Iterable[int], *, where: str) -> list[DecoderChoice]:
     """Decoders by name, in order, each once. A name with an open order stands for its default, or for every one of `orders`."""
     chosen: dict[DecoderChoice, None] = {}
     for text in wanted:
-        name, _, order = text.partition("-")
-        if name not in _MODULES or (order and not (order.isdigit() and entry(name).has_order)):
+        if not is_known(text):
             raise InputError(
-                f"unknown decoder {text!r}",
+                f"unknown decoder {text[:80]!r}",
                 where=where,
-                hint=f"known: {', '.join(_MODULES)}; an order is written as in bposd-10",
+                hint=" ".join(
+                    filter(
+                        None,
+                        [
+                            did_you_mean(text, _MODULES),
+                            f"known: {', '.join(_MODULES)}; an order is written as in bposd-10",
+                        ],
+                    )
+                ),
             )
+        name, _, order = text.partition("-")
         baseline = entry(name)
         if not baseline.has_order:
             chosen[DecoderChoice(name)] = None
