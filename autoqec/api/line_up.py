@@ -96,7 +96,7 @@ def _entrants(env: Environment, given: Given, *, where: str) -> Iterator[_Entran
         yield _Entrant(_of(env, given), where)
     else:
         raise InputError(
-            f"a {type(given).__name__} is no decoder",
+            f"{repr(given)[:80]} is no decoder",
             where=where,
             hint="give the name of a baseline, the folder of a round, or what load_predecoder returns",
         )

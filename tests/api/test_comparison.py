@@ -104,7 +104,7 @@ def test_what_cannot_be_compared_is_refused(env: autoqec.Environment, find: Make
     with pytest.raises(InputError, match="unknown decoder"):
         autoqec.compare(env, ["magic"], p=P)
     for wrong in ({"decoders": [5]}, {"against": ["belief_matching"]}):
-        with pytest.raises(InputError, match=r"^(decoders|against): an? (int|list) is no decoder"):
+        with pytest.raises(InputError, match=r"^(decoders: 5|against: .'belief_matching'.) is no decoder"):
             autoqec.compare(env, p=P, shots=10, **wrong)
     with pytest.raises(InputError, match="two decoders"):
         autoqec.compare(
