@@ -125,7 +125,7 @@ def _layers(plan: _Plan, *, last: bool) -> stim.Circuit:
         for b in BASES:
             _append(layer, _MEASURE[b], plan.measures[t][b])
         layers.append(layer)
-    while last and not layers[-1]:
+    while last and len(layers) > 1 and not layers[-1]:
         layers.pop()
     body = layers[0]
     for layer in layers[1:]:

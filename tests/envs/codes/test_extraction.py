@@ -321,6 +321,20 @@ def test_a_check_without_qubits_has_an_empty_detector() -> None:
     assert targets == [1, 0, 1, 2, 0, 2, 3, 0, 3]
 
 
+@pytest.mark.parametrize("rounds", [1, 2, 3])
+def test_a_code_whose_checks_have_no_qubits_is_measured_at_the_end(rounds: int) -> None:
+    code = css_code("empty", np.zeros((1, 3), dtype=np.uint8), np.zeros((1, 3), dtype=np.uint8))
+    circuit = with_noise(memory_circuit(code, rounds=rounds, basis="x"), 3, 1e-3)
+    model = circuit.detector_error_model()
+    assert (model.num_observables, circuit.num_measurements) == (3, 3)
+    assert not any(
+        each.is_relative_detector_id()
+        for item in model.flattened()
+        if item.type == "error"
+        for each in item.targets_copy()
+    )
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
