@@ -125,8 +125,12 @@ class _LazyGroup(click.Group):
             return super().make_context(*args, **kwargs)
 
     def invoke(self, ctx: click.Context) -> Any:
-        with _one_style(), self._options_named(ctx):
-            return super().invoke(ctx)
+        try:
+            with _one_style(), self._options_named(ctx):
+                return super().invoke(ctx)
+        except KeyboardInterrupt:
+            click.echo("Interrupted", err=True)
+            sys.exit(128 + signal.SIGINT)
 
     @contextlib.contextmanager
     def _options_named(self, ctx: click.Context) -> Iterator[None]:

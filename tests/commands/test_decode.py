@@ -1,6 +1,7 @@
 """`autoqec decode` on shots that the real `stim` command wrote, in each of its formats."""
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -172,6 +173,19 @@ def test_a_pipe_of_the_shell_is_read_like_standard_input(files: Path) -> None:
     ]
     assert outs[0] == outs[1]
     assert outs[0].count(b"\n") == SHOTS
+
+
+def test_ctrl_c_ends_a_command_as_the_shell_expects(files: Path, tmp_path: Path) -> None:
+    words = f"decode --dem {files}/m.dem --in - --in-format b8 --decoder pymatching --out {tmp_path}/out.01"
+    process = subprocess.Popen(
+        [sys.executable, "-m", "autoqec", *words.split()], stdin=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert process.stdin is not None
+    process.stdin.write(bytes(1 << 20))  # more than a pipe holds: the command reads by now
+    process.send_signal(signal.SIGINT)
+    _, told = process.communicate(timeout=600)
+    assert (process.returncode, told) == (130, b"Interrupted\n")
+    assert not (tmp_path / "out.01").exists()
 
 
 def test_a_circuit_in_the_place_of_its_error_model_is_named(files: Path, tmp_path: Path) -> None:
