@@ -17,10 +17,10 @@ import scipy.sparse as sp
 
 from autoqec.decoders.backends import Backend, make_backend
 from autoqec.decoders.backends.matching import MatchingBackend
-from autoqec.decoders.gates import I64, ONE_STAGE, Gates, Staged, through_stages
+from autoqec.decoders.classical_stages import ClassicalStage, classical_stage
+from autoqec.decoders.gates import EXPLAINED, I64, ONE_STAGE, Gates, Staged, through_stages
 from autoqec.decoders.hard_flips import FaultMaps, HardFlips
 from autoqec.decoders.protocol import Confident
-from autoqec.decoders.pruned_sweep import PrunedSweep
 from autoqec.envs.packing import checked, unpack
 from autoqec.envs.problem import F64, U8, DecodingProblem
 from autoqec.errors import InputError, UnavailableError
@@ -30,11 +30,13 @@ Kind = Literal["edges", "priors", "faults"]
 
 
 class AnswerDecoder:
-    """A backend behind any model. threads: None takes one per available core."""
+    """A backend behind any model. threads: None takes one per available core. by_margin: whether the gate behind it looks at the margins of explained
+    shots, too."""
 
-    def __init__(self, backend: Backend, *, threads: int | None = 1) -> None:
+    def __init__(self, backend: Backend, *, threads: int | None = 1, by_margin: bool = False) -> None:
         self.backend = backend
         self._threads = threads
+        self._by_margin = by_margin
 
     def predict(self, kind: Kind, answers: npt.NDArray[Any], detectors: U8) -> U8:
         """Predicted observables, packed like the detectors."""
@@ -72,12 +74,17 @@ class AnswerDecoder:
 
         Matching, and applied faults: the log-odds that the prediction is right. Ordered statistics: the same, the margin of the best candidates, where the
         model's hard decision leaves a part of the syndrome unexplained; without bound elsewhere, where a margin is found only
-        if `sure_of_all`, and else NaN.
+        if `sure_of_all`, and else NaN. By margin: those of all shots, with unexplained ones below all others.
         """
         if kind == "faults" or isinstance(self.backend, MatchingBackend):
             found = self.predict_with_confidence(kind, answers, detectors)
             return found, found.log_odds
         is_open = self._unexplained(answers, detectors)
+        if self._by_margin:
+            found = self.predict_with_confidence(kind, answers, detectors)
+            return found, np.where(
+                is_open, np.minimum(found.log_odds, EXPLAINED / 2) - EXPLAINED, found.log_odds
+            )
         if sure_of_all:
             found = self.predict_with_confidence(kind, answers, detectors)
         else:
@@ -108,27 +115,27 @@ class AnswerDecoder:
         return FaultMaps(self.backend.problem)
 
 
-class SweepDecoder(AnswerDecoder):
-    """A sweep over the detectors, whatever the model says. states: patterns that it keeps."""
+class ClassicalDecider(AnswerDecoder):
+    """A classical decoder in the backend's place, whatever the model says."""
 
-    def __init__(self, backend: Backend, states: int) -> None:
+    def __init__(self, backend: Backend, decoder: ClassicalStage) -> None:
         super().__init__(backend)
-        self._sweep = PrunedSweep(backend.problem, states)
+        self._decoder = decoder
 
     def predict(self, kind: Kind, answers: npt.NDArray[Any], detectors: U8) -> U8:
-        return self._sweep.decode(detectors)
+        return self._decoder.decode(detectors)
 
     def predict_with_confidence(self, kind: Kind, answers: npt.NDArray[Any], detectors: U8) -> Confident:
-        return self._sweep.decode_with_confidence(detectors)
+        return self._decoder.decode_with_confidence(detectors)
 
     def judged(
         self, kind: Kind, answers: npt.NDArray[Any], detectors: U8, *, sure_of_all: bool
     ) -> tuple[Confident, F64]:
-        found = self._sweep.decode_with_confidence(detectors)
+        found = self._decoder.decode_with_confidence(detectors)
         return found, found.log_odds
 
     def flops(self, detectors: U8) -> int:
-        return self._sweep.flops(detectors)
+        return self._decoder.flops(detectors)
 
 
 def deciders(backend: Backend, gates: Gates, *, threads: int | None = 1) -> tuple[AnswerDecoder, ...]:
@@ -146,15 +153,16 @@ def deciders(backend: Backend, gates: Gates, *, threads: int | None = 1) -> tupl
             raise InputError(error.what, where="stages", hint=hint) from error
     own = AnswerDecoder(backend, threads=threads)
 
-    def behind(order: int | None, members: int | None, states: int | None) -> AnswerDecoder:
-        if states is not None:
-            return SweepDecoder(backend, states)
+    def behind(stage: int) -> AnswerDecoder:
+        if (classical := classical_stage(backend.problem, gates, stage)) is not None:
+            return ClassicalDecider(backend, classical)
+        order, members, by_margin = gates.orders[stage], gates.members[stage], gates.lets_unsure(stage)
         if order is None and members is None:
-            return own
+            return AnswerDecoder(backend, threads=threads, by_margin=True) if by_margin else own
         made = make_backend(backend.problem, backend.name, order or 0, members or 1)
-        return AnswerDecoder(made, threads=threads)
+        return AnswerDecoder(made, threads=threads, by_margin=by_margin)
 
-    return tuple(behind(*each) for each in zip(gates.orders, gates.members, gates.states, strict=True))
+    return tuple(map(behind, range(gates.stages)))
 
 
 class AnsweringDecoder(ABC):
@@ -189,13 +197,26 @@ class AnsweringDecoder(ABC):
 
     def staged(self, detectors: U8, *, sure_of_all: bool = False) -> Staged:
         """Predictions, and which stage made each; with `sure_of_all` also how sure the backend is of all of them."""
+        return self._through(detectors, sure_of_all=sure_of_all)
+
+    def reached(self, detectors: U8) -> tuple[int, ...]:
+        """How many of the shots each stage is asked about. The last one is not asked for that."""
+        return self._through(detectors, asks_last=False).reached(self.gates.stages)
+
+    def _through(self, detectors: U8, *, sure_of_all: bool = False, asks_last: bool = True) -> Staged:
         packed = checked(detectors, self.problem.n_checks, what="detectors")
 
         def ask(stage: int, rows: I64, earlier: npt.NDArray[Any] | None) -> tuple[Kind, npt.NDArray[Any]]:
             return self.answers(packed[rows], stage, earlier)
 
         return through_stages(
-            ask, self._deciders, self.gates.thresholds, packed, batches=self._batches, sure_of_all=sure_of_all
+            ask,
+            self._deciders,
+            self.gates.thresholds,
+            packed,
+            batches=self._batches,
+            sure_of_all=sure_of_all,
+            asks_last=asks_last,
         )
 
     def decode_with_confidence(self, detectors: U8) -> Confident:

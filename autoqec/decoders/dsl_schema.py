@@ -16,7 +16,7 @@ from autoqec.envs.schema import MOST_ORDER
 from autoqec.io.hashing import sha256_json
 
 NetworkType = Literal["gnn", "neural_bp", "hybrid"]
-StageType = Literal[NetworkType, "sweep"]
+StageType = Literal[NetworkType, "sweep", "joint_legs"]
 PredecoderType = Literal[NetworkType, "cascade"]
 OutputMode = Literal["hard_flip", "soft_priors"]
 MessageFn = Literal[
@@ -40,6 +40,14 @@ MOST_MEMBERS = 256
 """Of an ensemble of matchings."""
 MOST_STATES = 1 << 16
 """Of a sweep over the detectors."""
+MOST_LEGS, USUAL_LEGS = 10_000, 16
+"""Of propagation: further attempts. The usual number is that of joint legs."""
+CLASSICAL: dict[str, tuple[str, str]] = {
+    "sweep": ("states", "how many patterns it keeps, 64 for instance"),
+    "joint_legs": ("legs", "how many attempts it makes at most, 16 for instance"),
+}
+"""Types of a last stage that is a classical decoder and not a network: the number that each needs, and what that is."""
+Takes = Literal["unexplained", "unsure"]
 
 
 class _Strict(BaseModel):
@@ -102,7 +110,7 @@ class TurboSpec(_Strict):
 
     exchanges: int = Field(default=8, ge=1, le=10_000)
     context_iterations: int = Field(default=2, ge=1, le=1_000_000)
-    legs: int = Field(default=0, ge=0, le=10_000)
+    legs: int = Field(default=0, ge=0, le=MOST_LEGS)
     leg_exchanges: int = Field(default=13, ge=1, le=10_000)
     solutions: int = Field(default=4, ge=1, le=10_000)
 
@@ -214,8 +222,12 @@ class StageSpec(_Blocks):
     share: of all shots at the reference p that should reach this stage; not for the first one, which all shots reach.
     order: of ordered statistics behind this stage; by default that of the whole decoder.
     members: matchings behind this stage, each with its own small change of the weights, which decide together; one by default.
+    takes: in front of ordered statistics, the shots that reach this stage: those that the stage before leaves unexplained, or, with
+        `unsure`, after them those with the smallest margins, too.
     states: of type `sweep`, which is the last stage and not a network: a sweep over the detectors with the environment's priors, which keeps
         so many of the likeliest patterns (`decoders.pruned_sweep`).
+    legs: of type `joint_legs`, which is the last stage and not a network either: up to so many further attempts of propagation on both
+        halves of the syndrome, with ordered statistics on both behind each (`decoders.joint_legs`).
     epochs: of this stage's training; by default those of `training`.
     """
 
@@ -223,22 +235,25 @@ class StageSpec(_Blocks):
     share: float | None = Field(default=None, gt=0.0, le=1.0)
     order: int | None = Field(default=None, ge=0, le=MOST_ORDER)
     members: int | None = Field(default=None, ge=2, le=MOST_MEMBERS)
+    takes: Takes | None = None
     states: int | None = Field(default=None, ge=1, le=MOST_STATES)
+    legs: int | None = Field(default=None, ge=1, le=MOST_LEGS)
     epochs: int | None = Field(default=None, ge=0, le=10**9)
 
     @model_validator(mode="after")
-    def _states_belong_to_a_sweep(self) -> Self:
-        if self.type != "sweep":
-            if self.states is not None:
-                raise ValueError(f"states belongs to a stage of type 'sweep': remove it under {self.type!r}")
-            return self
-        if self.states is None:
-            raise ValueError(
-                "a stage of type 'sweep' needs states: how many patterns it keeps, 64 for instance"
-            )
-        for name, without in (("order", None), ("members", None), ("head", "linear"), ("epochs", None)):
-            if getattr(self, name) not in (without, 0):
-                raise ValueError(f"a stage of type 'sweep' has no {name}: remove it")
+    def _numbers_belong_to_a_classical_stage(self) -> Self:
+        for kind, (number, what) in CLASSICAL.items():
+            given = getattr(self, number) is not None
+            if given and self.type != kind:
+                raise ValueError(
+                    f"{number} belongs to a stage of type {kind!r}: remove it under {self.type!r}"
+                )
+            if not given and self.type == kind:
+                raise ValueError(f"a stage of type {kind!r} needs {number}: {what}")
+        if self.type in CLASSICAL:
+            for name, without in (("order", None), ("members", None), ("head", "linear"), ("epochs", None)):
+                if getattr(self, name) not in (without, 0):
+                    raise ValueError(f"a stage of type {self.type!r} has no {name}: remove it")
         return self
 
 
@@ -275,11 +290,14 @@ class PredecoderDSL(_Blocks):
             raise ValueError("type 'cascade' needs output_mode 'soft_priors': its gates look at weights")
         if self.head != "linear":
             raise ValueError("head belongs to a stage of the cascade: move it there")
-        if any(stage.type == "sweep" for stage in self.stages[:-1]):
-            raise ValueError("a stage of type 'sweep' is the last one: move it to the end")
+        for stage in self.stages[:-1]:
+            if stage.type in CLASSICAL:
+                raise ValueError(f"a stage of type {stage.type!r} is the last one: move it to the end")
         later = [stage.share for stage in self.stages[1:] if stage.share is not None]
         if self.stages[0].share is not None:
             raise ValueError("the first stage has no share: all shots reach it")
+        if self.stages[0].takes is not None:
+            raise ValueError("the first stage has no takes: all shots reach it")
         if self.mean_flops is not None and later:
             raise ValueError("mean_flops and share say the same thing: keep one of them")
         if self.mean_flops is None and len(later) < len(self.stages) - 1:
@@ -292,14 +310,14 @@ class PredecoderDSL(_Blocks):
 
     @property
     def parts(self) -> tuple[PredecoderDSL, ...]:
-        """Every stage as a config of its own; the config itself where it is not a cascade. That of a sweep has its type, and nothing to train."""
+        """Every stage as a config of its own; the config itself where it is not a cascade. That of a classical stage has its type, and nothing to train."""
         if self.stages is None:
             return (self,)
         return tuple(self._part(stage) for stage in self.stages)
 
     def _part(self, stage: StageSpec) -> PredecoderDSL:
         epochs = self.training.epochs if stage.epochs is None else stage.epochs
-        if stage.type == "sweep":
+        if stage.type in CLASSICAL:
             nothing = self.training.model_copy(update={"epochs": 0})
             return PredecoderDSL.model_construct(
                 type=stage.type, output_mode=self.output_mode, training=nothing

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from autoqec.decoders.dsl_schema import MOST_MEMBERS, MOST_STATES
+from autoqec.decoders.dsl_schema import MOST_LEGS, MOST_MEMBERS, MOST_STATES
 from autoqec.envs.packing import width
 from autoqec.envs.problem import F64, U8
 from autoqec.envs.schema import MOST_ORDER
@@ -30,6 +30,11 @@ START = 2.0
 EVERY_SHOT = float(np.finfo(np.float32).max)
 """A threshold that every shot is below. A checkpoint holds finite numbers only."""
 
+EXPLAINED = 1e6
+"""By how much a gate that also lets explained shots through is surer of these. Margins are far below."""
+UNEXPLAINED, UNSURE = "unexplained", "unsure"
+"""What a stage in front of ordered statistics takes (`StageSpec.takes`)."""
+
 I64 = npt.NDArray[np.int64]
 Answers = npt.NDArray[Any]
 Ask = Callable[[int, I64, Answers | None], tuple["Kind", Answers]]
@@ -39,15 +44,19 @@ Ask = Callable[[int, I64, Answers | None], tuple["Kind", Answers]]
 @dataclass(frozen=True)
 class Gates:
     """thresholds: one for every stage but the last. orders, members: of ordered statistics and of an ensemble of matchings behind each stage,
-    None for the decoder's own; states: of a sweep in its place. Members and states may be left out."""
+    None for the decoder's own; states, legs: of a sweep or of joint legs in its place. lets: which of its shots the gate behind
+    each stage lets through, by what the stage after it takes.
+    All but thresholds and orders may be left out."""
 
     thresholds: tuple[float, ...] = ()
     orders: tuple[int | None, ...] = (None,)
     members: tuple[int | None, ...] = ()
     states: tuple[int | None, ...] = ()
+    legs: tuple[int | None, ...] = ()
+    lets: tuple[str | None, ...] = ()
 
     def __post_init__(self) -> None:
-        for name in ("members", "states"):
+        for name in ("members", "states", "legs", "lets"):
             if not getattr(self, name):
                 object.__setattr__(self, name, (None,) * len(self.orders))
 
@@ -69,8 +78,17 @@ class Gates:
                 where=THRESHOLDS,
                 hint="train the round again",
             )
-        own = (_whole(stages, name) for name in ("order", "members", "states"))
-        return cls(tuple(map(float, numbers)), *own)
+        return cls(
+            tuple(map(float, numbers)),
+            orders=_whole(stages, "order"),
+            members=_whole(stages, "members"),
+            states=_whole(stages, "states"),
+            legs=_whole(stages, "legs"),
+            lets=(
+                *(value if isinstance(value := stage.get("takes"), str) else None for stage in stages[1:]),
+                None,
+            ),
+        )
 
     @property
     def stages(self) -> int:
@@ -81,6 +99,20 @@ class Gates:
         self._check_option("order", self.orders, "osd", backend, least=0, most=MOST_ORDER)
         self._check_option("members", self.members, "mwpm", backend, least=2, most=MOST_MEMBERS)
         self._check_option("states", self.states, backend, backend, least=1, most=MOST_STATES)
+        self._check_option("legs", self.legs, "osd", backend, least=1, most=MOST_LEGS)
+        wanted = {takes for takes in self.lets if takes is not None}
+        if unknown := wanted - {UNEXPLAINED, UNSURE}:
+            raise InputError(f"takes is {UNEXPLAINED} or {UNSURE}, not {min(unknown)}", where="stages.takes")
+        if wanted and backend != "osd":
+            raise InputError(
+                f"behind {backend} a stage takes the shots whose answers are the least sure",
+                where="stages.takes",
+                hint="remove takes",
+            )
+
+    def lets_unsure(self, stage: int) -> bool:
+        """Whether shots that a stage explains may go on, too."""
+        return self.lets[stage] == UNSURE
 
     @staticmethod
     def _check_option(
@@ -130,10 +162,12 @@ def through_stages(
     *,
     batches: Sequence[int] | None = None,
     sure_of_all: bool = False,
+    asks_last: bool = True,
 ) -> Staged:
     """Every shot through the stages that it needs.
 
     batches: shots to ask each stage about at a time; all at once by default. sure_of_all: log-odds of all shots, also where no gate needs them.
+    asks_last: whether more is wanted of the last stage than which shots reach it.
     """
     shots = len(detectors)
     predictions = np.zeros((shots, width(deciders[0].backend.problem.n_observables)), dtype=np.uint8)
@@ -143,6 +177,8 @@ def through_stages(
     for stage, decider in enumerate(deciders):
         is_last = stage == len(deciders) - 1
         answered[rows] = stage
+        if is_last and not asks_last:
+            break
         open_rows: list[I64] = []
         open_answers: list[Answers] = []
         batch = max(len(rows), 1) if batches is None else batches[stage]

@@ -7,6 +7,8 @@ Beside what every file says (`decoders/onnx_file.py`):
     autoqec.threshold, .gate    of the gate behind it: the number, and in words what is compared with it; the last stage has none
     autoqec.stage_order, .stage_members   the order of ordered statistics and the matchings of an ensemble behind this stage, where it has its own
     autoqec.stage_states        the patterns that a sweep over the detectors keeps, where it decides in place of the backend
+    autoqec.stage_legs          the attempts of joint legs, where they decide in its place
+    autoqec.stage_lets          which shots the gate behind it lets through in front of ordered statistics, where the config says so
     autoqec.earlier_answers     which output of which file the second input is, where it has one
 """
 
@@ -17,13 +19,15 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from autoqec.decoders.backends import backend_entry
-from autoqec.decoders.gates import Gates
+from autoqec.decoders.gates import EXPLAINED, Gates
 from autoqec.decoders.onnx_file import MAX_BYTES, OUTPUT, OnnxFile
 from autoqec.errors import InputError
 from autoqec.io.untrusted_file import is_there, read_regular
 
 _SHARED = ("cascade_sha256", "checkpoint_sha256", "output", "backend", "order", "p")
-_OWN = ("stage_order", "stage_members", "stage_states")
+_OWN = ("stage_order", "stage_members", "stage_states", "stage_legs")
+_LETS = "stage_lets"
+_OF_ALL = f"the margin of the best candidates of ordered statistics, less {EXPLAINED:g} where the hard decision leaves a part of the syndrome unexplained"
 _AGAIN = "put the files of one export beside each other, or export the cascade again"
 
 
@@ -39,12 +43,14 @@ def about_stage(at: int, gates: Gates, backend: str, *, sees_earlier: bool, path
         metadata["threshold"] = repr(gates.thresholds[at])
         members = gates.members[at]
         mean = "" if members is None else f", in the mean over its {members} matchings"
-        looked_at = backend_entry(backend).gate + mean
+        own = backend_entry(backend).gate if not gates.lets_unsure(at) else _OF_ALL
+        looked_at = own + mean
         metadata["gate"] = (
             f"A shot goes on to stage {at + 2} if a number is below the threshold: {looked_at}."
         )
-    for name, own in zip(_OWN, (gates.orders, gates.members, gates.states), strict=True):
-        if (value := own[at]) is not None:
+    numbers = (gates.orders, gates.members, gates.states, gates.legs)
+    for name, value in zip((*_OWN, _LETS), (each[at] for each in (*numbers, gates.lets)), strict=True):
+        if value is not None:
             metadata[name] = str(value)
     if sees_earlier:
         metadata["earlier_answers"] = f"{OUTPUT} of stage {at}, {stage_path(path, at).name}"
@@ -89,7 +95,9 @@ def gates_of_files(files: Sequence[OnnxFile]) -> Gates:
     for stage, file in enumerate(files, 1):
         _check_place(file, stage, files)
     thresholds = tuple(_threshold(file) for file in files[:-1])
-    return Gates(thresholds, *(_own(files, name) for name in _OWN))
+    orders, members, states, legs = (_own(files, name) for name in _OWN)
+    lets = tuple(file.metadata.get(_LETS) for file in files)
+    return Gates(thresholds, orders, members, states, legs, lets)
 
 
 def _own(files: Sequence[OnnxFile], name: str) -> tuple[int | None, ...]:

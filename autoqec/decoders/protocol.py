@@ -41,7 +41,7 @@ def decode_with_confidence(decoder: Decoder, detectors: U8, *, name: str) -> Con
         raise UnavailableError(
             f"{name} does not say how sure it is",
             where="confidence",
-            hint="take a predecoder, pymatching, belief_matching, bposd, turbo or sweep",
+            hint="take a predecoder, pymatching, belief_matching, bposd, turbo, joint_legs or sweep",
         )
     return decoder.decode_with_confidence(detectors)
 

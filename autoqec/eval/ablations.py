@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import ValidationError
 
-from autoqec.decoders.dsl_schema import NeuralBpSpec
-from autoqec.decoders.gates import THRESHOLDS, Gates
+from autoqec.decoders.dsl_schema import CLASSICAL, NeuralBpSpec
+from autoqec.decoders.gates import THRESHOLDS, UNEXPLAINED, UNSURE, Gates
 from autoqec.eval.metering import REFERENCE
 from autoqec.eval.model_code import installed
 from autoqec.eval.subject import Subject
@@ -87,26 +87,33 @@ def untrained_config(subject: Subject) -> dict[str, Any] | None:
 
 
 def has_untrained(dsl: Mapping[str, Any]) -> bool:
-    """Whether anything is left of a config without learned numbers: belief propagation, a sweep, or orders of a cascade's stages."""
+    """Whether anything is left of a config without learned numbers: belief propagation, a classical stage, or orders of a cascade's stages."""
     stages = stages_of(dsl)
     return any(_does_something(stage) for stage in (stages if len(stages) > 1 else stages[:1]))
 
 
 def _does_something(stage: Mapping[str, Any]) -> bool:
     """Untrained, that is: a network changes nothing then, but for what the backend does behind it."""
-    return stage.get("type") in ("neural_bp", "hybrid") or bool(_behind(stage)) or bool(_sweep(stage))
+    return stage.get("type") in ("neural_bp", "hybrid") or bool(_behind(stage)) or bool(_classical(stage))
 
 
-def _sweep(stage: Mapping[str, Any]) -> dict[str, Any]:
+def _classical(stage: Mapping[str, Any]) -> dict[str, Any]:
     """A stage that learns nothing; nothing where it is not one."""
-    states = stage.get("states")
-    is_one = stage.get("type") == "sweep" and type(states) is int
-    return {"type": "sweep", "states": states} if is_one else {}
+    kind = stage.get("type")
+    if not isinstance(kind, str) or kind not in CLASSICAL:
+        return {}
+    number, _ = CLASSICAL[kind]
+    return {"type": kind, number: stage[number]} if type(stage.get(number)) is int else {}
 
 
 def _behind(stage: Mapping[str, Any]) -> dict[str, int]:
     """What the config asks of the backend behind a stage."""
     return {name: stage[name] for name in ("order", "members") if type(stage.get(name)) is int}
+
+
+def _taken(stage: Mapping[str, Any]) -> dict[str, Any]:
+    """Which shots reach a later stage, where the config says so: thresholds are about them."""
+    return {"takes": stage["takes"]} if stage.get("takes") in (UNEXPLAINED, UNSURE) else {}
 
 
 def stages_of(dsl: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -125,8 +132,8 @@ def _untrained_cascade(stages: list[Mapping[str, Any]], output_mode: str) -> dic
     for at, stage in enumerate(stages[: last + 1]):
         plain = _untrained_stage(stage, output_mode)
         network = dict(_NETWORK) if plain is None else {name: plain[name] for name in ("type", "neural_bp")}
-        part = _sweep(stage) or network
-        part |= {"share": 1.0} if at else {}
+        part = _classical(stage) or network
+        part |= {"share": 1.0, **_taken(stage)} if at else {}
         made.append(part | _behind(stage))
     if len(made) == 1 and not _behind(made[0]):
         return _untrained_stage(stages[0], output_mode)

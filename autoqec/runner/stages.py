@@ -133,8 +133,8 @@ def shares_by_p(
     for p in sorted(env.spec.noise.p):
         backend = make_backend(env.problem(p), env.spec.classical_backend)
         detectors = env.sampler(p).sample(shots, derive_seed("val-shares", env.stream(p), low)).detectors
-        found = PredecoderPipeline(module, backend, device=device, threads=None).staged(detectors)
-        shares = [count / shots for count in found.reached(len(module.stages))]
+        found = PredecoderPipeline(module, backend, device=device, threads=None).reached(detectors)
+        shares = [count / shots for count in found]
         rows.append(
             {"p": p, "shots": shots, "shares": shares, "flops_per_syndrome": expected_flops(flops, shares)}
         )

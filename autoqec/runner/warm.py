@@ -9,7 +9,7 @@ import json
 import sys
 from typing import Any
 
-from autoqec.decoders.dsl_schema import PredecoderDSL
+from autoqec.decoders.dsl_schema import CLASSICAL, PredecoderDSL
 from autoqec.envs.environment import Environment
 from autoqec.envs.load import load_env
 from autoqec.envs.schema import EnvSpec
@@ -28,7 +28,7 @@ def kind_of(dsl: PredecoderDSL) -> dict[str, Any]:
         kind |= _blocks(dsl)
     else:
         first, *later = (
-            {"type": stage.type, "states": 2} if stage.type == "sweep" else _blocks(part)
+            {"type": stage.type, CLASSICAL[stage.type][0]: 2} if stage.type in CLASSICAL else _blocks(part)
             for stage, part in zip(dsl.stages, dsl.parts, strict=True)
         )
         kind |= {"type": dsl.type, "stages": [first, *({**stage, "share": 0.5} for stage in later)]}

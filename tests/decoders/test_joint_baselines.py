@@ -66,7 +66,12 @@ def test_they_need_both_halves():
         reason = unavailable(choice(name), load_env("bb72_capacity").problem(0.03))
         assert reason is not None
         assert "observable_with_context" in reason
-    assert {name for name in names() if entry(name).needs_context} == {"turbo", "joint_bposd", "joint_relay"}
+    assert {name for name in names() if entry(name).needs_context} == {
+        "turbo",
+        "joint_bposd",
+        "joint_relay",
+        "joint_legs",
+    }
 
 
 def test_no_shots_and_quiet_shots():

@@ -8,13 +8,14 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from autoqec.decoders.answers import AnswerDecoder, Kind, SweepDecoder
+from autoqec.decoders.answers import AnswerDecoder, ClassicalDecider, Kind
 from autoqec.decoders.backends import make_backend
 from autoqec.decoders.compiler import compile_predecoder
 from autoqec.decoders.dsl_schema import PredecoderDSL
 from autoqec.decoders.gates import I64
 from autoqec.decoders.pipeline import PredecoderPipeline
 from autoqec.decoders.protocol import Confident
+from autoqec.decoders.pruned_sweep import PrunedSweep
 from autoqec.envs.environment import Environment
 from autoqec.envs.problem import U8
 from autoqec.eval.stage_census import FEWEST, _with_decider, reaching
@@ -75,7 +76,10 @@ def test_a_sweep_is_counted_with_an_error(env: Environment) -> None:
     backend = make_backend(env.problem(P), "mwpm")
     shots = env.sampler(P).sample(4 * 64, 5).detectors
     found = [
-        _with_decider(FlopClaim(0, 0, 0, 0.0), SweepDecoder(backend, 16), some) for some in np.split(shots, 4)
+        _with_decider(
+            FlopClaim(0, 0, 0, 0.0), ClassicalDecider(backend, PrunedSweep(backend.problem, 16)), some
+        )
+        for some in np.split(shots, 4)
     ]
     means = [claim.mean for claim in found]
     assert len({*means}) > 1

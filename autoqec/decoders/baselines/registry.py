@@ -120,6 +120,7 @@ _MODULES = {
     "turbo": "turbo",
     "joint_bposd": "joint_bp_osd",
     "joint_relay": "joint_relay",
+    "joint_legs": "joint_legs",
     "maximum_likelihood": "maximum_likelihood",
     "sweep": "sweep",
 }

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from autoqec.decoders.dsl_schema import PredecoderDSL
+from autoqec.decoders.dsl_schema import CLASSICAL, PredecoderDSL
 from autoqec.decoders.gates import ONE_STAGE, START, Gates, planned_shares
 from autoqec.decoders.modules.base import PredecoderModule
 from autoqec.decoders.modules.neural_bp import log_odds
@@ -66,8 +66,8 @@ class LegsPredecoder(NeuralBpPredecoder):
         return self.bp.after(log_odds(ctx[EARLIER_PRIORS]).T, syndrome.T, ctx)
 
 
-class SweepStage(ProblemPredecoder):
-    """Holds the place of a sweep, which the trusted side does with the environment's priors: these are its answers."""
+class ClassicalPlace(ProblemPredecoder):
+    """Holds the place of a classical decoder, which the trusted side runs with the environment's priors: these are its answers."""
 
     def fault_log_odds(self, syndrome: Tensor, ctx: dict[str, Any]) -> Tensor:
         return self._prior(syndrome, ctx)
@@ -76,7 +76,11 @@ class SweepStage(ProblemPredecoder):
         return None if self.edges is None else self._edge_prior(self.edges, syndrome, ctx).T
 
 
-LATER: dict[str, type[ProblemPredecoder]] = {**PREDECODERS, "gnn": ShiftPredecoder, "sweep": SweepStage}
+LATER: dict[str, type[ProblemPredecoder]] = {
+    **PREDECODERS,
+    "gnn": ShiftPredecoder,
+    **dict.fromkeys(CLASSICAL, ClassicalPlace),
+}
 """The predecoders of the stages behind the first."""
 
 
@@ -84,7 +88,7 @@ class CascadePredecoder(ProblemPredecoder):
     """stages: in order. thresholds: of the gates behind all stages but the last, learned from shots and not by gradients.
 
     active: how many stages are in use; fewer than all while the others wait for their training. started: those that begin with all numbers
-    of a checkpoint. states: of a stage that is a sweep, the patterns that it keeps.
+    of a checkpoint.
     """
 
     thresholds: Tensor
@@ -96,19 +100,27 @@ class CascadePredecoder(ProblemPredecoder):
         made += [_later(part, before)(part, problem) for before, part in pairwise(dsl.parts)]
         self.stages = nn.ModuleList(made)
         self.active = len(made)
+        stages = dsl.stages or ()
         self.started: frozenset[int] = frozenset()
-        self._orders = tuple(stage.order for stage in dsl.stages or ())
-        self._members = tuple(stage.members for stage in dsl.stages or ())
-        self.states = tuple(stage.states for stage in dsl.stages or ())
-        self.shares_said = tuple(stage.share for stage in dsl.stages or ())
+        self._behind: dict[str, tuple[Any, ...]] = {
+            "orders": tuple(stage.order for stage in stages),
+            "members": tuple(stage.members for stage in stages),
+            "states": tuple(stage.states for stage in stages),
+            "legs": tuple(stage.legs for stage in stages),
+            "lets": (*(stage.takes for stage in stages[1:]), None),
+        }
+        self.shares_said = tuple(stage.share for stage in stages)
         self._mean_flops = dsl.mean_flops
         self.register_buffer("thresholds", torch.full((len(made) - 1,), START))
 
     @property
     def gates(self) -> Gates:
-        thresholds = tuple(self.thresholds[: self.active - 1].tolist())
-        own = (each[: self.active] for each in (self._orders, self._members, self.states))
-        return Gates(thresholds, *own)
+        return self.gates_of(self.active)
+
+    def gates_of(self, stages: int) -> Gates:
+        """Of the first stages, in use or not."""
+        thresholds = tuple(self.thresholds[: stages - 1].tolist())
+        return Gates(thresholds, **{name: each[:stages] for name, each in self._behind.items()})
 
     @property
     def in_use(self) -> list[ProblemPredecoder]:

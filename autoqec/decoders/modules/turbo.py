@@ -41,11 +41,16 @@ _PART = 512
 
 
 class Attempt(NamedTuple):
-    """answer, prior: [n_faults, batch] log-odds, and those that the backend's half was given last; explained: [batch]."""
+    """answer, prior: [n_faults, batch] log-odds, and those that the backend's half was given last; explained: [batch].
+
+    told: [n_context, batch] what the context's half said last. exchanges: [batch] how many were made. Both only where they are asked for.
+    """
 
     answer: Tensor
     prior: Tensor
     explained: Tensor
+    told: Tensor | None = None
+    exchanges: Tensor | None = None
 
 
 class _Half(nn.Module):
@@ -119,8 +124,15 @@ class TurboBP(nn.Module):
         """syndrome: [n_checks, batch]; ctx: "joint_p" [n_joint], or [n_p, n_joint] with "which_p" [batch]."""
         odds = self._odds(ctx)
         stops = not (torch.is_grad_enabled() and self.training)
-        first = self._first(syndrome, odds) if stops else self._attempt(None, syndrome, odds, stops=False)
-        return self._with_legs(first, syndrome, odds) if stops else first.answer
+        return (
+            self._with_legs(self._first(syndrome, odds), syndrome, odds)
+            if stops
+            else self.unstopped(syndrome, ctx)
+        )
+
+    def unstopped(self, syndrome: Tensor, ctx: dict[str, Any]) -> Tensor:
+        """The answer of the first attempt after all of its exchanges, whatever they explain."""
+        return self._attempt(None, syndrome, self._odds(ctx), stops=False).answer
 
     def after(self, answer: Tensor, syndrome: Tensor, ctx: dict[str, Any]) -> Tensor:
         """The legs alone, where the first attempt was made elsewhere and has this answer, [n_faults, batch] log-odds."""
@@ -128,6 +140,10 @@ class TurboBP(nn.Module):
         return self._with_legs(
             Attempt(answer, torch.zeros_like(answer), explained), syndrome, self._odds(ctx)
         )
+
+    def attempt(self, leg: int | None, syndrome: Tensor, ctx: dict[str, Any]) -> Attempt:
+        """One attempt at every shot, the first one for None, with all that is known of it."""
+        return self._attempt(leg, syndrome, self._odds(ctx), stops=True, in_full=True)
 
     def _with_legs(self, first: Attempt, syndrome: Tensor, odds: _Given) -> Tensor:
         left = torch.nonzero(~first.explained)[:, 0]
@@ -185,8 +201,10 @@ class TurboBP(nn.Module):
             lightest = torch.where(better, weight, lightest)
         return answer
 
-    def _attempt(self, leg: int | None, syndrome: Tensor, odds: _Given, *, stops: bool) -> Attempt:
-        """One attempt at every shot. stops: a shot is done once it is explained."""
+    def _attempt(
+        self, leg: int | None, syndrome: Tensor, odds: _Given, *, stops: bool, in_full: bool = False
+    ) -> Attempt:
+        """One attempt at every shot. stops: a shot is done once it is explained. in_full: with all that is known of it."""
         batch = syndrome.shape[1]
         exchanges = self.turbo.exchanges if leg is None else self.turbo.leg_exchanges
         compact = stops and not torch.compiler.is_compiling()
@@ -202,7 +220,8 @@ class TurboBP(nn.Module):
                 self.context.links, syndrome, context_prior, numbers.context, context,
                 min_sum=self.context.min_sum, fused=self.fused,
             )  # fmt: skip
-            prior = self.to_own(context.last - context_prior, numbers.scale[0], odds.own)
+            told = context.last - context_prior
+            prior = self.to_own(told, numbers.scale[0], odds.own)
             own = propagate(
                 self.own.links, syndrome, prior, numbers.own, own, min_sum=self.own.min_sum, fused=self.fused
             )
@@ -211,6 +230,8 @@ class TurboBP(nn.Module):
                     context_prior = self.to_context(own.last - prior, numbers.scale[1], odds.context)
                 continue
             now = self._explained(own, prior, syndrome)
+            if in_full:
+                now = now._replace(told=told, exchanges=torch.full_like(now.answer[0], k + 1))
             found = now if found is None else _updated(found, now, shots, compact=compact)
             if k + 1 == exchanges:
                 break
@@ -274,6 +295,8 @@ def _updated(found: Attempt, now: Attempt, shots: Tensor, *, compact: bool) -> A
             found.answer.index_copy(1, shots, now.answer),
             found.prior.index_copy(1, shots, now.prior),
             found.explained.index_copy(0, shots, now.explained),
+            _copied(found.told, 1, shots, now.told),
+            _copied(found.exchanges, 0, shots, now.exchanges),
         )
     done = found.explained
     return Attempt(
@@ -281,3 +304,7 @@ def _updated(found: Attempt, now: Attempt, shots: Tensor, *, compact: bool) -> A
         torch.where(done, found.prior, now.prior),
         done | now.explained,
     )
+
+
+def _copied(old: Tensor | None, axis: int, shots: Tensor, new: Tensor | None) -> Tensor | None:
+    return None if old is None or new is None else old.index_copy(axis, shots, new)
