@@ -30,8 +30,8 @@ START = 2.0
 EVERY_SHOT = float(np.finfo(np.float32).max)
 """A threshold that every shot is below. A checkpoint holds finite numbers only."""
 
-EXPLAINED = 1e6
-"""By how much a gate that also lets explained shots through is surer of these. Margins are far below."""
+EXPLAINED = 1024.0
+"""By how much a gate that also lets explained shots through is surer of these. Margins are far below; thresholds are kept in single precision."""
 UNEXPLAINED, UNSURE = "unexplained", "unsure"
 """What a stage in front of ordered statistics takes (`StageSpec.takes`)."""
 

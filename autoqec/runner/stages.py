@@ -36,7 +36,13 @@ def threshold(found: Staged, stage: int, share: float) -> float:
     """
     numbers = np.sort(found.sure[found.stage == stage])
     wanted = int(share * len(found.stage))
-    return EVERY_SHOT if wanted >= len(numbers) else float(min(numbers[wanted], EVERY_SHOT))
+    if wanted >= len(numbers):
+        return EVERY_SHOT
+    number = min(numbers[wanted], EVERY_SHOT)
+    kept = np.float32(
+        number
+    )  # as a checkpoint keeps it: not above, or all shots that are as sure would go on
+    return float(kept if kept <= number else np.nextafter(kept, np.float32(-np.inf)))
 
 
 def planned_share(module: CascadePredecoder, backend: Backend, stage: int) -> float:

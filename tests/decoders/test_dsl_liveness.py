@@ -290,6 +290,8 @@ def test_every_option_of_a_cascade_acts() -> None:
     assert made(of(first, {**last, "share": 0.1, "order": 3})).gates.orders == (None, 3)
     assert made(of(first, {**last, "share": 0.1, "members": 4})).gates.members == (None, 4)
     assert made(of(first, {"type": "sweep", "share": 0.1, "states": 9})).gates.states == (None, 9)
+    legs = made(of(first, {"type": "joint_legs", "share": 0.1, "legs": 7, "takes": "unsure"})).gates
+    assert (legs.legs, legs.lets) == ((None, 7), ("unsure", None))
     parts = PredecoderDSL.model_validate(of(first, {**last, "epochs": 7}, mean_flops=10**8)).parts
     assert [part.training.epochs for part in parts] == [3, 7]
 

@@ -677,6 +677,10 @@ def test_an_untrained_cascade_keeps_places_and_orders() -> None:
     assert types(swept) == ["gnn", "gnn", "sweep"]
     assert swept is not None
     assert swept[2]["states"] == 16
+    legs = of(net, {"type": "joint_legs", "legs": 5, "share": 0.1, "takes": "unsure"})
+    assert types(legs) == ["gnn", "joint_legs"]
+    assert legs is not None
+    assert (legs[1]["legs"], legs[1]["takes"]) == (5, "unsure")
 
 
 def test_thresholds_of_gates_are_not_shuffled_into_weights() -> None:

@@ -19,7 +19,8 @@ from autoqec.search.feasibility import Estimate
 from autoqec.search.optuna_tpe import STACK_SHARE
 from autoqec.search.proposal import BASELINE, Branch, EnvFacts, RoundContext
 from autoqec.search.space import Space
-from autoqec.search.stacking import SHARES, SWEEP, Stack, stacks
+from autoqec.search.stacking import JOINT_LEGS, SHARES, SWEEP, Stack, stacks
+from tests.decoders.both_halves import with_both_halves
 
 START = PredecoderDSL(type="neural_bp", output_mode="soft_priors", neural_bp=NeuralBpSpec())
 TRAINING = {"loss": "backend_gap", "epochs": 3, "learning_rate": 3e-3}
@@ -162,6 +163,22 @@ def test_a_sweep_goes_behind_a_cascade_as_well(env: EnvFacts) -> None:
     done = row(3, canonical_dict(found.dsl), 0.03, 80_000)
     again = _found(context(env, *known.history, done))
     assert [each.dsl for each in again if each.second is None] == [found.dsl], "no sweep behind a sweep"
+
+
+def test_joint_legs_decide_what_the_best_round_is_least_sure_of_behind_ordered_statistics() -> None:
+    both = with_both_halves()
+    env = EnvFacts(both.spec, 0.02, "dev", both.problem(0.02))
+    turbo = {**SMALL, "neural_bp": {"iterations": 4, "turbo": {}}}
+    found = _found(known := context(env, row(1, turbo, 0.01, 100_000)))[0]
+    assert (found.first.number, found.second) == (1, None)
+    last = found.dsl.stages[-1]
+    assert (last.type, last.legs, last.takes, last.share) == tuple(JOINT_LEGS.values())
+    assert isinstance(screen(found.dsl, known), Estimate)
+    half = with_both_halves("observable")
+    assert (
+        _found(context(replace(env, spec=half.spec, problem=half.problem(0.02)), row(1, SMALL, 0.01, 100)))
+        == []
+    )
 
 
 def test_optuna_proposes_them_now_and_then(env: EnvFacts) -> None:
