@@ -122,13 +122,10 @@ class TurboBP(nn.Module):
 
     def forward(self, syndrome: Tensor, ctx: dict[str, Any]) -> Tensor:
         """syndrome: [n_checks, batch]; ctx: "joint_p" [n_joint], or [n_p, n_joint] with "which_p" [batch]."""
+        if torch.is_grad_enabled() and self.training:
+            return self.unstopped(syndrome, ctx)
         odds = self._odds(ctx)
-        stops = not (torch.is_grad_enabled() and self.training)
-        return (
-            self._with_legs(self._first(syndrome, odds), syndrome, odds)
-            if stops
-            else self.unstopped(syndrome, ctx)
-        )
+        return self._with_legs(self._first(syndrome, odds), syndrome, odds)
 
     def unstopped(self, syndrome: Tensor, ctx: dict[str, Any]) -> Tensor:
         """The answer of the first attempt after all of its exchanges, whatever they explain."""
