@@ -73,14 +73,15 @@ def draw(entries: Sequence[ZooEntry], path: Path) -> None:
             label=f"over {kind}",
         )
     axes.axvline(1.0, color=GREY, linewidth=0.8)
-    ticks = (1, 1.25, 1.5, 2, 3, 5, 7)
-    axes.set(xscale="log", yticks=range(len(names)), xlim=(0.95, 8.5))
+    end = 1.05 * max((point.high for point in shown), default=2.0)
+    ticks = [tick for tick in (1, 1.25, 1.5, 2, 3, 5, 7, 10, 14, 20, 30, 50) if tick <= end]
+    axes.set(xscale="log", yticks=range(len(names)), xlim=(0.95, end))
     axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
     axes.minorticks_off()
     axes.set_yticklabels(names, fontsize=8)
     axes.set_xlabel("LER of the other decoder / LER of the predecoder, same shots, 95% intervals", fontsize=8)
     axes.grid(axis="x", color="#e0e0e0", linewidth=0.6)
-    axes.legend(fontsize=8, loc="center right")
+    axes.legend(fontsize=8, loc="upper right")
     figure.savefig(path, dpi=140)
 
 
