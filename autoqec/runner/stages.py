@@ -39,9 +39,8 @@ def threshold(found: Staged, stage: int, share: float) -> float:
     if wanted >= len(numbers):
         return EVERY_SHOT
     number = min(numbers[wanted], EVERY_SHOT)
-    kept = np.float32(
-        number
-    )  # as a checkpoint keeps it: not above, or all shots that are as sure would go on
+    # As a checkpoint keeps it: not above, or all shots that are as sure would go on.
+    kept = np.float32(number)
     return float(kept if kept <= number else np.nextafter(kept, np.float32(-np.inf)))
 
 
